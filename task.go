@@ -1,0 +1,229 @@
+package timingwheel
+
+// A Task names one call of Add, AddAt, AddEvery or AddSchedule. It is a small
+// value without pointers: keep it, copy it, compare it, use it as a map key; it
+// pins neither the wheel nor the callback. Once its task has run or was
+// cancelled a Task is stale for ever: it never comes to mean a later task, nor
+// one of another wheel. The zero Task is never valid.
+type Task struct {
+	seq   uint64
+	index uint32
+	wheel uint32
+}
+
+// An entry is one row of the table: 32 bytes, two to a cache line.
+type entry struct {
+	fn   func() // nil in a task of Keyed
+	due  int64  // tick
+	id   uint64 // sequence number, hooked flag, place; 0: the row is free
+	next uint32 // neighbours in the list the task is in;
+	prev uint32 // in a free row next is the next free row of the chunk
+}
+
+// The low 16 bits of entry.id say where the task is, the 48 above them are its
+// sequence number: at ten million adds a second they last for most of a year,
+// and only a handle kept that long could then meet its double.
+const (
+	placeRunning = 1 // a recurring task whose callback is executing: in no list
+	placeDue     = 2 // in the due queue
+	placeSlots   = 3 // placeSlots+n: in slot n, counted through all levels
+
+	placeMask = 1<<15 - 1
+	hookedBit = 1 << 15 // the chunk's hooks hold more about this task
+	seqShift  = 16
+	seqMax    = 1<<48 - 1
+)
+
+func (e *entry) place() uint64     { return e.id & placeMask }
+func (e *entry) setPlace(p uint64) { e.id = e.id&^placeMask | p }
+func (e *entry) seq() uint64       { return e.id >> seqShift }
+func (e *entry) hooked() bool      { return e.id&hookedBit != 0 }
+
+// chunkRows makes a chunk 8,184 bytes: with the 8 bytes that Go's allocator puts
+// before an object that holds pointers this fills the size class of 8 KiB. With
+// one row more a chunk would take 9.25 KiB.
+const chunkRows = 255
+
+// A chunk is a block of entries that never moves. Row r of chunk c has the index
+// c<<8 | r+1, so that no task has index 0 and 0 can mean "none".
+type chunk struct {
+	rows     [chunkRows]entry
+	hooks    *[chunkRows]*hook // made when the first task with a hook comes
+	nextRoom uint32            // chunk number+1 of the neighbours in the list
+	prevRoom uint32            // of chunks that have room; 0: none
+	fresh    uint8             // rows from here on have never been used
+	free     uint8             // first row given back, +1; 0: none
+	used     uint8
+}
+
+// A hook is what a recurring task or a task of Keyed has beside its entry.
+type hook struct {
+	series *series  // set for AddEvery and AddSchedule
+	keys   keyOwner // set for Keyed
+}
+
+// A keyOwner is a Keyed of any key type. Both methods are called with the
+// wheel's lock held, in the step in which task i leaves the wheel, so that the
+// map of keys and the wheel change together.
+type keyOwner interface {
+	start(i uint32) func() // its run begins: what to call
+	drop(i uint32)         // it was cancelled
+}
+
+// A table holds the tasks of a wheel. They are found by index and recognised by
+// a sequence number that only grows and is never reused, not even by memory that
+// was given back to the collector in between. The table is a plain data
+// structure: it knows no time, no lock and no slots, and calls nobody.
+type table struct {
+	chunks []*chunk
+	holes  []uint32 // numbers of the nil places in chunks
+	room   uint32   // number+1 of the first chunk with room
+	spare  uint32   // number+1 of the one empty chunk that is kept, outside the list
+	used   int
+	seq    uint64
+}
+
+// at returns the entry of index i, which must exist.
+func (t *table) at(i uint32) *entry { return &t.chunks[i>>8].rows[uint8(i)-1] }
+
+// find returns the entry with that index if it still holds the task with that
+// sequence number, else nil. Any index is allowed.
+func (t *table) find(i uint32, seq uint64) *entry {
+	c := i >> 8
+	if c >= uint32(len(t.chunks)) || t.chunks[c] == nil || uint8(i) == 0 {
+		return nil
+	}
+	if e := t.at(i); e.seq() == seq && seq != 0 {
+		return e
+	}
+	return nil
+}
+
+func (t *table) hook(i uint32) *hook { return t.chunks[i>>8].hooks[uint8(i)-1] }
+
+// add makes an entry for a new task and returns its index. It is in no list yet.
+func (t *table) add(fn func(), h *hook) uint32 {
+	n := t.roomy()
+	c := t.chunks[n]
+	row := c.free
+	if row != 0 {
+		c.free = uint8(c.rows[row-1].next)
+	} else {
+		c.fresh++
+		row = c.fresh
+	}
+	c.used++
+	if c.used == chunkRows {
+		t.leaveRoom(n)
+	}
+	t.used++
+	e := &c.rows[row-1]
+	e.fn = fn
+	e.id = t.nextSeq() << seqShift
+	if h != nil {
+		e.id |= hookedBit
+		if c.hooks == nil {
+			c.hooks = new([chunkRows]*hook)
+		}
+		c.hooks[row-1] = h
+	}
+	return n<<8 | uint32(row)
+}
+
+// renew makes all handles of task i stale, as if it had been removed and added.
+func (t *table) renew(i uint32) {
+	e := t.at(i)
+	e.id = e.id&(1<<seqShift-1) | t.nextSeq()<<seqShift
+}
+
+// remove frees the entry of a task that is in no list.
+func (t *table) remove(i uint32) {
+	n, row := i>>8, uint8(i)
+	c := t.chunks[n]
+	e := &c.rows[row-1]
+	if e.hooked() {
+		c.hooks[row-1] = nil
+	}
+	e.fn, e.id = nil, 0
+	e.next = uint32(c.free)
+	c.free = row
+	if c.used == chunkRows {
+		t.enterRoom(n)
+	}
+	c.used--
+	t.used--
+	if c.used == 0 {
+		t.emptied(n)
+	}
+}
+
+func (t *table) nextSeq() uint64 {
+	t.seq++
+	if t.seq > seqMax {
+		t.seq = 1
+	}
+	return t.seq
+}
+
+// roomy returns the number of a chunk that has room, in the list of those.
+func (t *table) roomy() uint32 {
+	if t.room != 0 {
+		return t.room - 1
+	}
+	n := t.spare
+	if n != 0 {
+		t.spare = 0
+		n--
+	} else if last := len(t.holes) - 1; last >= 0 {
+		n = t.holes[last]
+		t.holes = t.holes[:last]
+		t.chunks[n] = new(chunk)
+	} else {
+		n = uint32(len(t.chunks))
+		t.chunks = append(t.chunks, new(chunk))
+	}
+	t.enterRoom(n)
+	return n
+}
+
+// enterRoom puts a chunk at the head of those with room: the next task then
+// takes the row whose memory was touched last.
+func (t *table) enterRoom(n uint32) {
+	c := t.chunks[n]
+	c.prevRoom, c.nextRoom = 0, t.room
+	if t.room != 0 {
+		t.chunks[t.room-1].prevRoom = n + 1
+	}
+	t.room = n + 1
+}
+
+func (t *table) leaveRoom(n uint32) {
+	c := t.chunks[n]
+	if c.prevRoom != 0 {
+		t.chunks[c.prevRoom-1].nextRoom = c.nextRoom
+	} else {
+		t.room = c.nextRoom
+	}
+	if c.nextRoom != 0 {
+		t.chunks[c.nextRoom-1].prevRoom = c.prevRoom
+	}
+	c.prevRoom, c.nextRoom = 0, 0
+}
+
+// emptied keeps an empty chunk as the spare one, or gives it back. Without the
+// spare, a wheel at the edge of a chunk would make and drop one with each task.
+func (t *table) emptied(n uint32) {
+	t.leaveRoom(n)
+	if t.spare == 0 {
+		t.spare = n + 1
+	} else {
+		t.chunks[n] = nil
+		t.holes = append(t.holes, n)
+	}
+	if t.used == 0 && len(t.chunks) > 1 {
+		// Nothing is left that an index points to: drop the directory too.
+		t.chunks = []*chunk{t.chunks[t.spare-1]}
+		t.holes = nil
+		t.spare = 1
+	}
+}
