@@ -1,0 +1,228 @@
+package timingwheel
+
+import (
+	"log/slog"
+	"runtime/debug"
+	"time"
+)
+
+// A worker is a goroutine that runs callbacks, one after the other, as long as
+// any is due. It alone writes its fields, busy and due with the wheel's lock held,
+// since others read these two.
+type worker struct {
+	w    *Wheel
+	seat int // place in Wheel.crew
+
+	started bool
+	busy    bool    // from taking a task until its callback has returned
+	due     int64   // the task's due tick
+	series  *series // set if the task recurs, and then
+	index   uint32  // its index and
+	seq     uint64  // sequence number
+
+	fn func()
+}
+
+// hire starts a worker if tasks are due and none is on its way to take one. A
+// worker that leaves others behind in the queue hires the next one before it runs
+// its own, so a callback that blocks holds up nobody.
+func (w *Wheel) hire() {
+	if w.due.empty() || w.stopped || w.starting || len(w.crew) >= w.opts.Concurrency {
+		return
+	}
+	w.starting = true
+	r := &worker{w: w, seat: len(w.crew)}
+	w.crew = append(w.crew, r)
+	go r.work()
+}
+
+// dismiss takes a worker that ends out of the crew.
+func (w *Wheel) dismiss(r *worker) {
+	last := len(w.crew) - 1
+	w.crew[r.seat] = w.crew[last]
+	w.crew[r.seat].seat = r.seat
+	w.crew[last] = nil
+	w.crew = w.crew[:last]
+	if last == 0 {
+		w.crew = nil
+	}
+}
+
+func (r *worker) work() {
+	defer r.end()
+	for r.next() {
+		r.fn()
+	}
+}
+
+// next finishes the worker's last task and takes the next one. It returns false,
+// with the worker dismissed, if there is none.
+func (r *worker) next() bool {
+	w := r.w
+	r.reschedule()
+	now := w.elapsed()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !r.started {
+		r.started, w.starting = true, false
+	}
+	w.finish(r, now)
+	found := !w.stopped && !w.due.empty()
+	if found {
+		w.take(r, now)
+	} else {
+		w.dismiss(r)
+	}
+	w.release()
+	return found
+}
+
+// take begins the run of the first task in the queue.
+func (w *Wheel) take(r *worker, now time.Duration) {
+	now = w.observe(now)
+	i := w.due.head
+	w.due.remove(&w.tasks, i)
+	w.hire()
+	e := w.tasks.at(i)
+	r.busy, r.due, r.series, r.fn = true, e.due, nil, e.fn
+	w.count.Fired++
+	w.count.Running++
+	w.count.LastLateness = now - w.offset(e.due)
+	w.count.MaxLateness = max(w.count.MaxLateness, w.count.LastLateness)
+	if e.hooked() {
+		h := w.tasks.hook(i)
+		if h.series != nil {
+			r.series, r.index, r.seq = h.series, i, e.seq()
+			e.setPlace(placeRunning)
+			w.count.Skipped += h.series.begin(w.offset(w.floor(now)))
+			e.due = w.ceil(h.series.next)
+			return
+		}
+		r.fn = h.keys.start(i)
+	}
+	w.tasks.remove(i)
+}
+
+// finish ends the run of the worker's task, if it has one.
+func (w *Wheel) finish(r *worker, now time.Duration) {
+	if !r.busy {
+		return
+	}
+	r.busy, r.fn = false, nil
+	w.count.Running--
+	if r.series == nil {
+		return
+	}
+	e := w.tasks.find(r.index, r.seq)
+	if e == nil {
+		return // cancelled while it ran
+	}
+	if r.series.over {
+		w.tasks.remove(r.index)
+		return
+	}
+	now = w.observe(now)
+	w.enter(r.index, now, max(w.ceil(r.series.next), w.floor(now)))
+}
+
+// end is deferred once per worker rather than once per callback: after a panic
+// or runtime.Goexit in a callback this worker is lost, and another takes its place.
+func (r *worker) end() {
+	if r.fn == nil {
+		return // it ended because nothing was due
+	}
+	defer r.replace()
+	if value := recover(); value != nil {
+		r.w.panicked(value, debug.Stack())
+	}
+}
+
+func (r *worker) replace() {
+	w := r.w
+	r.reschedule()
+	now := w.elapsed()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finish(r, now)
+	w.dismiss(r)
+	w.hire()
+	w.release()
+}
+
+// panicked counts and reports the panic of a callback; it is called without the
+// lock.
+func (w *Wheel) panicked(value any, stack []byte) {
+	w.mu.Lock()
+	w.count.Panicked++
+	w.mu.Unlock()
+	defer func() {
+		if again := recover(); again != nil {
+			slog.Error("timingwheel: Options.OnPanic panicked", "panic", again)
+			logPanic(value, stack)
+		}
+	}()
+	w.opts.OnPanic(value, stack)
+}
+
+// A waiter is a call of Sync or Shutdown that waits for the callbacks due by a
+// tick.
+type waiter struct {
+	tick int64
+	done chan struct{}
+}
+
+// wait returns a channel that is closed when the callbacks due by a tick have
+// returned, or nil if they have; it is called without the lock.
+func (w *Wheel) wait(tick int64) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.settled(tick) {
+		return nil
+	}
+	done := make(chan struct{})
+	w.waiters = append(w.waiters, waiter{tick, done})
+	return done
+}
+
+// forget takes back a wait; it is called without the lock.
+func (w *Wheel) forget(done <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, waiting := range w.waiters {
+		if waiting.done == done {
+			w.waiters = append(w.waiters[:k], w.waiters[k+1:]...)
+			return
+		}
+	}
+}
+
+// release lets the waiters go whose callbacks have returned.
+func (w *Wheel) release() {
+	if len(w.waiters) == 0 {
+		return
+	}
+	kept := w.waiters[:0]
+	for _, waiting := range w.waiters {
+		if w.settled(waiting.tick) {
+			close(waiting.done)
+		} else {
+			kept = append(kept, waiting)
+		}
+	}
+	clear(w.waiters[len(kept):])
+	w.waiters = kept
+}
+
+// settled reports whether no callback due by a tick is waiting to start or
+// running. On a stopped wheel nothing will start, and all that run count.
+func (w *Wheel) settled(tick int64) bool {
+	if !w.stopped && !w.due.empty() && w.tasks.at(w.due.head).due <= tick {
+		return false
+	}
+	for _, r := range w.crew {
+		if r.busy && (r.due <= tick || w.stopped) {
+			return false
+		}
+	}
+	return true
+}
