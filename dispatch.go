@@ -89,6 +89,8 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 	w.count.Running++
 	w.count.LastLateness = now - w.offset(e.due)
 	w.count.MaxLateness = max(w.count.MaxLateness, w.count.LastLateness)
+	w.count.LatenessSum = after(w.count.LatenessSum, w.count.LastLateness)
+	w.late.add(w.count.LastLateness)
 	if e.hooked() {
 		h := w.tasks.hook(i)
 		if h.series != nil {

@@ -22,8 +22,9 @@ type Stats struct {
 	Moved    uint64 // tasks moved to a finer wheel by cascades
 
 	// From the deadline of a task to the start of its callback, by the wheel's
-	// clock: the largest and the latest.
-	MaxLateness, LastLateness time.Duration
+	// clock: the largest, the latest, the sum of all, and how they spread.
+	MaxLateness, LastLateness, LatenessSum time.Duration
+	Lateness                               []Bucket
 
 	Levels []LevelStats // the wheels, finest first
 }
@@ -49,6 +50,7 @@ func (w *Wheel) Stats() Stats {
 	s.Pending = w.wheels.count()
 	s.Due = w.due.count
 	s.Moved = w.wheels.moved
+	s.Lateness = w.late.buckets()
 	s.Levels = w.wheels.stats()
 	return s
 }

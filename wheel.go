@@ -38,6 +38,7 @@ type Wheel struct {
 	waiters  []waiter
 
 	count Stats // the counters of it, and Running
+	late  histogram
 }
 
 const (
