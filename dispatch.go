@@ -15,10 +15,10 @@ type worker struct {
 
 	started bool
 	busy    bool    // from taking a task until its callback has returned
-	due     int64   // the task's due tick
-	series  *series // set if the task recurs, and then
+	due     int64   // the task's due tick,
 	index   uint32  // its index and
 	seq     uint64  // sequence number
+	series  *series // set if it recurs
 
 	fn func()
 }
@@ -84,7 +84,7 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 	w.due.remove(&w.tasks, i)
 	w.hire()
 	e := w.tasks.at(i)
-	r.busy, r.due, r.series, r.fn = true, e.due, nil, e.fn
+	r.busy, r.due, r.index, r.seq, r.series, r.fn = true, e.due, i, e.seq(), nil, e.fn
 	w.count.Fired++
 	w.count.Running++
 	w.count.LastLateness = now - w.offset(e.due)
@@ -94,7 +94,7 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 	if e.hooked() {
 		h := w.tasks.hook(i)
 		if h.series != nil {
-			r.series, r.index, r.seq = h.series, i, e.seq()
+			r.series = h.series
 			e.setPlace(placeRunning)
 			w.count.Skipped += h.series.begin(w.offset(w.floor(now)))
 			e.due = w.ceil(h.series.next)
@@ -135,7 +135,7 @@ func (r *worker) end() {
 	}
 	defer r.replace()
 	if value := recover(); value != nil {
-		r.w.panicked(value, debug.Stack())
+		r.panicked(value, debug.Stack())
 	}
 }
 
@@ -153,17 +153,29 @@ func (r *worker) replace() {
 
 // panicked counts and reports the panic of a callback; it is called without the
 // lock.
-func (w *Wheel) panicked(value any, stack []byte) {
+func (r *worker) panicked(value any, stack []byte) {
+	w := r.w
 	w.mu.Lock()
 	w.count.Panicked++
 	w.mu.Unlock()
+	if w.opts.OnPanic == nil {
+		r.logPanic(value, stack)
+		return
+	}
 	defer func() {
 		if again := recover(); again != nil {
 			slog.Error("timingwheel: Options.OnPanic panicked", "panic", again)
-			logPanic(value, stack)
+			r.logPanic(value, stack)
 		}
 	}()
 	w.opts.OnPanic(value, stack)
+}
+
+// logPanic is how a panic is reported by default.
+func (r *worker) logPanic(value any, stack []byte) {
+	task := Task{seq: r.seq, index: r.index, wheel: r.w.id}
+	slog.Error("timingwheel: a callback panicked", "panic", value, "task", task.String(),
+		"deadline", r.w.instant(r.due), "stack", string(stack))
 }
 
 // A waiter is a call of Sync or Shutdown that waits for the callbacks due by a

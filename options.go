@@ -3,7 +3,6 @@ package timingwheel
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 )
 
@@ -33,8 +32,10 @@ type Options struct {
 
 	// OnPanic is called when a callback has panicked, with the value and the
 	// stack of the panic, on the goroutine of that callback; it may call the
-	// wheel as the callback might. nil means a log record of level Error through
-	// log/slog. A panic in OnPanic is recovered and logged, too.
+	// wheel as the callback might. nil means a record of level Error through
+	// log/slog, with the attributes panic (the value), task (its Task.String),
+	// deadline (a time) and stack. A panic in OnPanic is recovered and logged,
+	// too.
 	OnPanic func(value any, stack []byte)
 }
 
@@ -70,9 +71,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Concurrency == 0 {
 		o.Concurrency = DefaultConcurrency
 	}
-	if o.OnPanic == nil {
-		o.OnPanic = logPanic
-	}
 	switch {
 	case o.Tick < time.Millisecond || o.Tick > time.Second:
 		return o, refuse(ErrOptions, "Options.Tick %v is not from 1ms to 1s", o.Tick)
@@ -95,8 +93,4 @@ func ringSizes(tick time.Duration) []int {
 		rings = append([]int{n}, rings...)
 	}
 	return rings
-}
-
-func logPanic(value any, stack []byte) {
-	slog.Error("timingwheel: a callback panicked", "panic", value, "stack", string(stack))
 }

@@ -1,5 +1,7 @@
 package timingwheel
 
+import "strconv"
+
 // A Task names one call of Add, AddAt, AddEvery or AddSchedule. It is a small
 // value without pointers: keep it, copy it, compare it, use it as a map key; it
 // pins neither the wheel nor the callback. Once its task has run or was
@@ -9,6 +11,16 @@ type Task struct {
 	seq   uint64
 	index uint32
 	wheel uint32
+}
+
+// String returns what logs call the task: "task 42 of wheel 1", where 42 is the
+// number of the adding that made it and 1 that of the New that made its wheel. For
+// the zero Task it is "no task". Callbacks may call it.
+func (t Task) String() string {
+	if t == (Task{}) {
+		return "no task"
+	}
+	return "task " + strconv.FormatUint(t.seq, 10) + " of wheel " + strconv.FormatUint(uint64(t.wheel), 10)
 }
 
 // An entry is one row of the table: 32 bytes, two to a cache line.
