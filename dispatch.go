@@ -20,7 +20,8 @@ type worker struct {
 	seq     uint64  // sequence number
 	series  *series // set if it recurs
 
-	fn func()
+	fn    func()
+	keyed expiry // to be called instead of fn, if it is a task of Keyed
 }
 
 // hire starts a worker if tasks are due and none is on its way to take one. A
@@ -51,7 +52,11 @@ func (w *Wheel) dismiss(r *worker) {
 func (r *worker) work() {
 	defer r.end()
 	for r.next() {
-		r.fn()
+		if r.keyed != nil {
+			r.keyed.call()
+		} else {
+			r.fn()
+		}
 	}
 }
 
@@ -100,7 +105,7 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 			e.due = w.ceil(h.series.next)
 			return
 		}
-		r.fn = h.keys.start(i)
+		r.keyed = h.keys.start(i)
 	}
 	w.tasks.remove(i)
 }
@@ -110,7 +115,7 @@ func (w *Wheel) finish(r *worker, now time.Duration) {
 	if !r.busy {
 		return
 	}
-	r.busy, r.fn = false, nil
+	r.busy, r.fn, r.keyed = false, nil, nil
 	w.count.Running--
 	if r.series == nil {
 		return
@@ -130,7 +135,7 @@ func (w *Wheel) finish(r *worker, now time.Duration) {
 // end is deferred once per worker rather than once per callback: after a panic
 // or runtime.Goexit in a callback this worker is lost, and another takes its place.
 func (r *worker) end() {
-	if r.fn == nil {
+	if !r.busy {
 		return // it ended because nothing was due
 	}
 	defer r.replace()
@@ -174,8 +179,11 @@ func (r *worker) panicked(value any, stack []byte) {
 // logPanic is how a panic is reported by default.
 func (r *worker) logPanic(value any, stack []byte) {
 	task := Task{seq: r.seq, index: r.index, wheel: r.w.id}
-	slog.Error("timingwheel: a callback panicked", "panic", value, "task", task.String(),
-		"deadline", r.w.instant(r.due), "stack", string(stack))
+	attrs := []any{"panic", value, "task", task.String(), "deadline", r.w.instant(r.due), "stack", string(stack)}
+	if r.keyed != nil {
+		attrs = append(attrs, "key", r.keyed.name())
+	}
+	slog.Error("timingwheel: a callback panicked", attrs...)
 }
 
 // A waiter is a call of Sync or Shutdown that waits for the callbacks due by a

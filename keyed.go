@@ -1,6 +1,7 @@
 package timingwheel
 
 import (
+	"fmt"
 	"iter"
 	"time"
 )
@@ -183,10 +184,16 @@ func (k *Keyed[K]) Pending() iter.Seq2[K, time.Time] {
 
 // start is called by the wheel, with its lock held, when the time of task i has
 // come.
-func (k *Keyed[K]) start(i uint32) func() {
-	key := k.unset(i)
-	return func() { k.expire(key) }
+func (k *Keyed[K]) start(i uint32) expiry { return &expiring[K]{k, k.unset(i)} }
+
+// An expiring is a key whose time has come.
+type expiring[K comparable] struct {
+	k   *Keyed[K]
+	key K
 }
+
+func (e *expiring[K]) call()        { e.k.expire(e.key) }
+func (e *expiring[K]) name() string { return fmt.Sprint(e.key) }
 
 // drop is called by the wheel, with its lock held, when task i was cancelled.
 func (k *Keyed[K]) drop(i uint32) { k.unset(i) }

@@ -34,8 +34,8 @@ type Options struct {
 	// stack of the panic, on the goroutine of that callback; it may call the
 	// wheel as the callback might. nil means a record of level Error through
 	// log/slog, with the attributes panic (the value), task (its Task.String),
-	// deadline (a time) and stack. A panic in OnPanic is recovered and logged,
-	// too.
+	// deadline (a time), stack and, for a task of Keyed, key. A panic in OnPanic
+	// is recovered and logged, too.
 	OnPanic func(value any, stack []byte)
 }
 

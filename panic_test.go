@@ -53,6 +53,20 @@ func TestPanicIsLoggedWithTaskDeadlineAndStack(t *testing.T) {
 
 func explode() { panic("boom") }
 
+// Whoever uses a Keyed never sees a Task: the key is what the timeout is known by.
+func TestPanicOfAKeyIsLoggedWithTheKey(t *testing.T) {
+	w, err := New(Options{Clock: ClockOf(clock.NewMock())})
+	require.NoError(t, err)
+	orders := NewKeyed(w, func(order string) { panic("boom") })
+	records := logged(t, func() {
+		require.NoError(t, orders.Add("order-42", 0))
+		w.Sync()
+	})
+	require.Len(t, records, 1)
+	require.Equal(t, "order-42", records[0]["key"])
+	require.NoError(t, orders.Add("order-42", time.Second), "its place is free again")
+}
+
 // What the host is told it is told by the log too, if its own function breaks.
 func TestPanicInOnPanicIsLoggedWithTheFirst(t *testing.T) {
 	w, err := New(Options{

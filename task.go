@@ -78,8 +78,15 @@ type hook struct {
 // wheel's lock held, in the step in which task i leaves the wheel, so that the
 // map of keys and the wheel change together.
 type keyOwner interface {
-	start(i uint32) func() // its run begins: what to call
+	start(i uint32) expiry // its run begins: what to call
 	drop(i uint32)         // it was cancelled
+}
+
+// An expiry is the callback of a task of Keyed, which unlike a function knows for
+// which key it is called. It is used without the lock.
+type expiry interface {
+	call()
+	name() string // the key, for reports
 }
 
 // A table holds the tasks of a wheel. They are found by index and recognised by
