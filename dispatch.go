@@ -14,11 +14,12 @@ type worker struct {
 	seat int // place in Wheel.crew
 
 	started bool
-	busy    bool    // from taking a task until its callback has returned
-	due     int64   // the task's due tick,
-	index   uint32  // its index and
-	seq     uint64  // sequence number
-	series  *series // set if it recurs
+	busy    bool          // from taking a task until its callback has returned
+	due     int64         // the task's due tick,
+	index   uint32        // its index and
+	seq     uint64        // sequence number
+	since   time.Duration // when its run began
+	series  *series       // set if it recurs
 
 	fn    func()
 	keyed expiry // to be called instead of fn, if it is a task of Keyed
@@ -89,7 +90,8 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 	w.due.remove(&w.tasks, i)
 	w.hire()
 	e := w.tasks.at(i)
-	r.busy, r.due, r.index, r.seq, r.series, r.fn = true, e.due, i, e.seq(), nil, e.fn
+	r.busy, r.due, r.index, r.seq, r.since = true, e.due, i, e.seq(), now
+	r.series, r.fn = nil, e.fn
 	w.count.Fired++
 	w.count.Running++
 	w.count.LastLateness = now - w.offset(e.due)

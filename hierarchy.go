@@ -41,6 +41,10 @@ type hierarchy struct {
 	// in it is due: else the hand would have to stop, day after day, at slots
 	// whose tasks are due in a year.
 	soonest []int64
+
+	// watched says which tasks are in level.counts: those in chunks of the table
+	// below it. 0 until someone looks (see watch).
+	watched uint32
 }
 
 // A level is one ring of slots.
@@ -53,6 +57,7 @@ type level struct {
 	occupied []uint64 // one bit per slot: set if and only if it is not empty
 	count    int      // tasks in all slots
 	first    uint64   // place of the first slot (see entry.place)
+	counts   []uint32 // watched tasks per slot; nil until someone looks
 }
 
 // init makes the rings, finest first, with the hand at tick start.
@@ -110,6 +115,9 @@ func (h *hierarchy) put(i uint32, front bool) int64 {
 	e.setPlace(l.first + uint64(n))
 	l.occupied[n>>6] |= 1 << (n & 63)
 	l.count++
+	if i>>8 < h.watched {
+		l.counts[n]++
+	}
 	return stop
 }
 
@@ -151,13 +159,17 @@ func (l *level) slotAt(distance int64) int {
 
 // remove takes task i out of its slot.
 func (h *hierarchy) remove(i uint32) {
-	place := h.tasks.at(i).place()
-	k := len(h.levels) - 1
+	k, n := h.slotOf(h.tasks.at(i).place())
+	h.take(&h.levels[k], n, i)
+}
+
+// slotOf returns level and slot of a place, which must be one.
+func (h *hierarchy) slotOf(place uint64) (k, n int) {
+	k = len(h.levels) - 1
 	for place < h.levels[k].first {
 		k--
 	}
-	l := &h.levels[k]
-	h.take(l, int(place-l.first), i)
+	return k, int(place - h.levels[k].first)
 }
 
 func (h *hierarchy) take(l *level, n int, i uint32) {
@@ -167,6 +179,9 @@ func (h *hierarchy) take(l *level, n int, i uint32) {
 	}
 	s.remove(h.tasks, i)
 	l.count--
+	if i>>8 < h.watched {
+		l.counts[n]--
+	}
 	if s.empty() {
 		l.occupied[n>>6] &^= 1 << (n & 63)
 	}

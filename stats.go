@@ -44,7 +44,12 @@ func (w *Wheel) Stats() Stats {
 	now := w.elapsed()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wheels.skip(w.floor(w.observe(now))) // the hand rests while there is nothing to do
+	return w.stats(w.observe(now))
+}
+
+// stats is Stats at a reading, with the lock held.
+func (w *Wheel) stats(now time.Duration) Stats {
+	w.wheels.skip(w.floor(now)) // the hand rests while there is nothing to do
 	w.turned()
 	s := w.count
 	s.Pending = w.wheels.count()

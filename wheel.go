@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -193,17 +192,10 @@ func (w *Wheel) Now() time.Time {
 func (w *Wheel) Next() (time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped {
-		return time.Time{}, false
+	if tick, ok := w.next(); ok {
+		return w.instant(tick), true
 	}
-	tick, ok := w.wheels.next()
-	if !w.due.empty() {
-		tick, ok = w.tasks.at(w.due.head).due, true
-	}
-	if !ok {
-		return time.Time{}, false
-	}
-	return w.instant(tick), true
+	return time.Time{}, false
 }
 
 // Pending iterates over the tasks that the wheel holds with their deadlines, in
@@ -297,6 +289,17 @@ func (w *Wheel) Shutdown(ctx context.Context) error {
 }
 
 // The rest is called with the lock held, unless it says otherwise.
+
+// next returns the next tick at which the wheel has work, as Next.
+func (w *Wheel) next() (tick int64, ok bool) {
+	switch {
+	case w.stopped:
+		return 0, false
+	case !w.due.empty():
+		return w.tasks.at(w.due.head).due, true
+	}
+	return w.wheels.next()
+}
 
 func (w *Wheel) handle(i uint32) Task {
 	return Task{seq: w.tasks.at(i).seq(), index: i, wheel: w.id}
@@ -465,9 +468,7 @@ func (w *Wheel) catchUp() int64 {
 	tick := w.floor(w.observe(w.elapsed()))
 	for !w.stopped && !w.wheels.advance(tick, &w.due, batch) {
 		w.hire()
-		w.mu.Unlock()
-		runtime.Gosched() // else this goroutine would get the lock again at once
-		w.mu.Lock()
+		w.breathe()
 	}
 	w.turned()
 	w.hire()

@@ -1,0 +1,232 @@
+package timingwheel
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/benbjohnson/clock"
+	"github.com/stretchr/testify/require"
+)
+
+// A stillClock moves when the test moves it, and calls nobody: Sync is all that
+// brings the wheel up.
+type stillClock struct{ nanos atomic.Int64 }
+
+type noTimer struct{}
+
+func (noTimer) Stop() bool { return true }
+
+func (c *stillClock) Now() time.Time                              { return time.Unix(0, c.nanos.Load()) }
+func (c *stillClock) AfterFunc(_ time.Duration, _ func()) noTimer { return noTimer{} }
+
+// walked counts the tasks of each slot the long way, along the links.
+func (w *Wheel) walked() [][]uint32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all [][]uint32
+	for k := range w.wheels.levels {
+		l := &w.wheels.levels[k]
+		counts := make([]uint32, len(l.slots))
+		for n, s := range l.slots {
+			for i := s.head; i != 0; {
+				counts[n]++
+				if i = w.tasks.at(i).next; i == s.head {
+					break
+				}
+			}
+		}
+		all = append(all, counts)
+	}
+	return all
+}
+
+// Whatever happens, also between the steps of the first count, the snapshot says
+// how many tasks are in each slot.
+func TestSnapshotCountsTheTasksOfEachSlot(t *testing.T) {
+	for seed := range uint64(20) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		still := &stillClock{}
+		w, err := New(Options{Clock: ClockOf(still), Tick: 100 * time.Millisecond, Concurrency: 1})
+		require.NoError(t, err)
+		var tasks []Task
+		change := func() {
+			switch n := rnd.IntN(10); {
+			case n < 6 || len(tasks) == 0:
+				task, err := w.Add(time.Duration(rnd.Int64N(int64(1)<<(30+rnd.IntN(18)))), func() {})
+				require.NoError(t, err)
+				tasks = append(tasks, task)
+			case n < 8:
+				w.Cancel(tasks[rnd.IntN(len(tasks))])
+			default:
+				w.Reset(tasks[rnd.IntN(len(tasks))], time.Duration(rnd.Int64N(int64(2*time.Hour))))
+			}
+		}
+		for range rnd.IntN(5000) {
+			change()
+		}
+		for done := false; !done; { // as Snapshot does, with others in between
+			w.mu.Lock()
+			done = w.wheels.watch()
+			w.mu.Unlock()
+			change()
+			if rnd.IntN(4) == 0 {
+				still.nanos.Add(rnd.Int64N(int64(time.Minute)))
+			}
+		}
+		for range 20 {
+			for range 20 {
+				change()
+			}
+			still.nanos.Add(rnd.Int64N(int64(time.Hour)))
+			w.Sync()
+			s := w.Snapshot()
+			require.Equal(t, w.walked(), s.Slots, "seed %d", seed)
+			require.Equal(t, still.Now(), s.Now)
+		}
+		for _, task := range tasks {
+			w.Cancel(task)
+		}
+		for k, counts := range w.Snapshot().Slots {
+			require.Equal(t, make([]uint32, len(counts)), counts, "level %d, seed %d", k, seed)
+		}
+	}
+}
+
+func TestSnapshotSaysHowTheWheelIsSet(t *testing.T) {
+	mock := clock.NewMock()
+	w, err := New(Options{Clock: ClockOf(mock), Tick: 10 * time.Millisecond, Concurrency: 3, MaxPending: 9})
+	require.NoError(t, err)
+	s := w.Snapshot()
+	require.Equal(t, 10*time.Millisecond, s.Tick)
+	require.Equal(t, 3, s.Concurrency)
+	require.Equal(t, 9, s.MaxPending)
+	require.True(t, s.Next.IsZero(), "nothing is pending")
+	require.Zero(t, s.LongestRun)
+	_, err = w.Add(30*time.Millisecond, func() {})
+	require.NoError(t, err)
+	require.Equal(t, mock.Now().Add(30*time.Millisecond), w.Snapshot().Next)
+	require.False(t, w.Snapshot().Stopped)
+	w.Stop()
+	s = w.Snapshot()
+	require.True(t, s.Stopped)
+	require.True(t, s.Next.IsZero(), "it will do nothing any more")
+	require.Equal(t, 1, s.Pending)
+}
+
+// One task of each kind, from the slot to the end of its callback.
+func TestLocateFollowsATask(t *testing.T) {
+	mock := clock.NewMock()
+	w, err := New(Options{Clock: ClockOf(mock), Concurrency: 1})
+	require.NoError(t, err)
+	began, goOn := make(chan struct{}), make(chan struct{})
+	block := func() { began <- struct{}{}; <-goOn }
+	keys := NewKeyed(w, func(string) { block() })
+
+	task, err := w.Add(90*time.Second, block)
+	require.NoError(t, err)
+	require.NoError(t, keys.Add("order", 90*time.Second))
+	deadline := mock.Now().Add(90 * time.Second)
+	atTask := func() (Place, bool) { return w.Locate(task) }
+	atKey := func() (Place, bool) { return keys.Locate("order") }
+	same := func(want Place, found bool, at ...func() (Place, bool)) {
+		t.Helper()
+		for _, locate := range at {
+			p, ok := locate()
+			require.Equal(t, found, ok)
+			require.Equal(t, want, p)
+		}
+	}
+
+	same(Place{Deadline: deadline, Level: 1, Slot: 1}, true, atTask, atKey)
+	mock.Add(60 * time.Second)
+	w.Sync()
+	same(Place{Deadline: deadline, Level: 0, Slot: 30}, true, atTask, atKey)
+
+	mock.Add(32 * time.Second)
+	<-began
+	p, ok := w.Locate(task)
+	require.True(t, ok)
+	since := p.Since
+	same(Place{Deadline: deadline, Level: -1, Slot: -1, Since: since}, true, atTask)
+	require.False(t, since.Before(deadline))
+	same(Place{Deadline: deadline, Level: -1, Slot: -1}, true, atKey)
+	require.Equal(t, mock.Now().Sub(since), w.Snapshot().LongestRun)
+
+	goOn <- struct{}{}
+	<-began
+	same(Place{}, false, atTask)
+	p, ok = keys.Locate("order")
+	require.True(t, ok)
+	require.False(t, p.Since.IsZero(), "no longer pending, but running")
+	goOn <- struct{}{}
+	w.Sync()
+	same(Place{}, false, atTask, atKey)
+	require.NoError(t, keys.Add("order", time.Hour))
+	require.True(t, keys.Cancel("order"))
+	same(Place{}, false, atKey)
+}
+
+func TestLocateFindsRecurringTasksWhileTheyRun(t *testing.T) {
+	mock := clock.NewMock()
+	w, err := New(Options{Clock: ClockOf(mock)})
+	require.NoError(t, err)
+	began, goOn := make(chan struct{}), make(chan struct{})
+	task, err := w.AddEvery(time.Minute, func() { began <- struct{}{}; <-goOn })
+	require.NoError(t, err)
+	first := mock.Now().Add(time.Minute)
+	mock.Add(time.Minute)
+	<-began
+	p, ok := w.Locate(task)
+	require.True(t, ok)
+	require.Equal(t, first, p.Deadline, "of the run that is on")
+	require.False(t, p.Since.IsZero())
+	goOn <- struct{}{}
+	w.Sync()
+	p, ok = w.Locate(task)
+	require.True(t, ok)
+	require.Equal(t, first.Add(time.Minute), p.Deadline)
+	other, err := New(Options{})
+	require.NoError(t, err)
+	_, ok = other.Locate(task)
+	require.False(t, ok)
+}
+
+// What a viewer costs: Add and Cancel before anyone has looked, and after.
+func BenchmarkAddCancelWatched(b *testing.B) {
+	for _, watched := range []bool{false, true} {
+		name := "unwatched"
+		if watched {
+			name = "watched"
+		}
+		b.Run(name, func(b *testing.B) {
+			w, err := New(Options{Tick: time.Millisecond})
+			require.NoError(b, err)
+			fn := func() {}
+			for i := range 1_000_000 {
+				_, err = w.Add(10*time.Minute+time.Duration(i)*3*time.Millisecond, fn)
+				require.NoError(b, err)
+			}
+			if watched {
+				w.Snapshot()
+			}
+			var ring [1024]Task
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				k := i & 1023
+				w.Cancel(ring[k])
+				ring[k], _ = w.Add(15*time.Minute+time.Duration(k)*time.Second, fn)
+			}
+		})
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	w, err := New(Options{Tick: time.Millisecond})
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.Snapshot()
+	}
+}
