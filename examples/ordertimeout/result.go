@@ -9,8 +9,8 @@ import (
 
 // A result is what became of the orders of the traffic.
 type result struct {
-	created, paid, expired, pending uint64
-	refused                         uint64
+	created, paid, expired, pending int
+	refused                         int
 	late                            []float64 // ms, sorted; one for each expired order
 	problems                        []string  // why it is not as it should be
 }
@@ -73,14 +73,14 @@ func (res *result) add(r receipt, o Order, window time.Duration) {
 func (res *result) compare(stats Stats) {
 	for _, c := range []struct {
 		name      string
-		got, want uint64
+		got, want int
 	}{
-		{"created", stats.Created, res.created},
-		{"paid", stats.Paid, res.paid},
-		{"expired", stats.Expired, res.expired},
-		{"too_late", stats.TooLate, res.refused},
-		{"pending", uint64(stats.Pending), res.pending},
-		{"timeouts", uint64(stats.Timeouts), res.pending},
+		{"created", int(stats.Created), res.created},
+		{"paid", int(stats.Paid), res.paid},
+		{"expired", int(stats.Expired), res.expired},
+		{"too_late", int(stats.TooLate), res.refused},
+		{"pending", stats.Pending, res.pending},
+		{"timeouts", stats.Timeouts, res.pending},
 	} {
 		if c.got != c.want {
 			res.problem("the service counts %d as %s, its orders say %d", c.got, c.name, c.want)
@@ -102,7 +102,7 @@ func (res *result) percentile(p int) float64 {
 
 // print writes the table, and the verdict below it.
 func (res *result) print(out io.Writer) {
-	count := func(name string, n uint64, unit string) {
+	count := func(name string, n int, unit string) {
 		fmt.Fprintf(out, "  %-20s %8d    %s\n", name, n, unit)
 	}
 	late := func(name string, p int) {
