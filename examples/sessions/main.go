@@ -29,32 +29,17 @@ func main() {
 	}
 }
 
-// errUsage is what run returns when it has said what is wrong with the arguments.
+// errUsage is what parse returns when it has said what is wrong with the arguments.
 var errUsage = errors.New("bad arguments")
 
+// run is the program, with what it reads and writes.
 func run(args []string, in io.Reader, out, errOut io.Writer) error {
-	flags := flag.NewFlagSet("sessions", flag.ContinueOnError)
-	flags.SetOutput(errOut)
-	flags.Usage = func() {
-		fmt.Fprintln(errOut, "usage: sessions [-idle 30m] [file in Common Log Format, else standard input]")
-		flags.PrintDefaults()
-	}
-	idle := flags.Duration("idle", 30*time.Minute, "silence that ends a session")
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+	idle, name, err := parse(args, errOut)
+	if err != nil {
 		return err
-	} else if err != nil {
-		return errUsage
 	}
-	if *idle <= 0 {
-		fmt.Fprintf(errOut, "sessions: -idle %v is not positive\n", *idle)
-		return errUsage
-	}
-	if flags.NArg() > 1 {
-		fmt.Fprintf(errOut, "sessions: argument %q: only one file can be read\n", flags.Arg(1))
-		return errUsage
-	}
-	if flags.NArg() == 1 {
-		file, err := os.Open(flags.Arg(0))
+	if name != "" {
+		file, err := os.Open(name)
 		if err != nil {
 			return err
 		}
@@ -66,13 +51,39 @@ func run(args []string, in io.Reader, out, errOut io.Writer) error {
 		return err
 	}
 	start := time.Now()
-	sessions, err := replay(requests, *idle)
+	sessions, err := replay(requests, idle)
 	if err != nil {
 		return err
 	}
+	took := time.Since(start).Round(time.Millisecond)
 	report(out, sessions, malformed)
 	if n := len(requests); n > 0 {
-		fmt.Fprintf(out, "\nReplayed %v in %v.\n", requests[n-1].at.Sub(requests[0].at), time.Since(start).Round(time.Millisecond))
+		fmt.Fprintf(out, "\nReplayed %v in %v.\n", requests[n-1].at.Sub(requests[0].at), took)
 	}
 	return nil
+}
+
+// parse returns what the arguments say, and an empty name if they name no file.
+func parse(args []string, errOut io.Writer) (idle time.Duration, name string, err error) {
+	flags := flag.NewFlagSet("sessions", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	flags.Usage = func() {
+		fmt.Fprintln(errOut, "usage: sessions [-idle 30m] [file in Common Log Format, else standard input]")
+		flags.PrintDefaults()
+	}
+	flags.DurationVar(&idle, "idle", 30*time.Minute, "silence that ends a session")
+	err = flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0, "", err
+	case err != nil:
+		return 0, "", errUsage
+	case idle <= 0:
+		fmt.Fprintf(errOut, "sessions: -idle %v is not positive\n", idle)
+		return 0, "", errUsage
+	case flags.NArg() > 1:
+		fmt.Fprintf(errOut, "sessions: argument %q: only one file can be read\n", flags.Arg(1))
+		return 0, "", errUsage
+	}
+	return idle, flags.Arg(0), nil
 }
