@@ -76,6 +76,19 @@ func (t *timeline) elapsed() time.Duration {
 	return t.clock.now().Sub(t.start)
 }
 
+// until returns the elapsed time and how far ahead of it an instant is.
+func (t *timeline) until(at time.Time) (elapsed, d time.Duration) {
+	if t.clock.now == nil && at != at.Round(0) { // at has a monotonic reading, so ours need not have more
+		elapsed = t.elapsed()
+		if ahead := at.Sub(t.start); ahead > elapsed {
+			d = ahead - elapsed
+		}
+		return elapsed, d
+	}
+	reading := t.reading()
+	return reading.Sub(t.start), at.Sub(reading)
+}
+
 // floor returns the tick that has begun at an elapsed time.
 func (t *timeline) floor(elapsed time.Duration) int64 { return int64(elapsed / t.tick) }
 

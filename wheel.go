@@ -97,21 +97,24 @@ func (w *Wheel) Add(d time.Duration, fn func()) (Task, error) {
 	return w.handle(i), nil
 }
 
-// AddAt is Add(t.Sub(w.Now()), fn).
+// AddAt is Add(t.Sub(w.Now()), fn): a time that has passed is due at once. On the
+// system clock a t without a monotonic reading means what the wall clock shows now.
 func (w *Wheel) AddAt(t time.Time, fn func()) (Task, error) {
 	if fn == nil {
 		return Task{}, w.reject(refuse(ErrNilFunc, "AddAt: fn is nil"))
 	}
-	reading := w.reading()
+	now, d := w.until(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.refusal("AddAt"); err != nil {
 		return Task{}, err
 	}
-	now := w.observe(reading.Sub(w.start))
 	i := w.tasks.add(fn, nil)
 	w.count.Added++
-	w.schedule(i, now, t.Sub(w.clamp(reading)))
+	if d > 0 {
+		d -= w.observe(now) - now // t is what counts, also while the wheel's time stands still
+	}
+	w.schedule(i, now, d)
 	return w.handle(i), nil
 }
 
@@ -369,13 +372,19 @@ func (w *Wheel) enter(i uint32, now time.Duration, due int64) {
 		w.wheels.skip(w.floor(now))
 		w.turned()
 	}
+	behind := now >= w.tickEnd // the alarm is late
 	w.tasks.at(i).due = due
 	if due <= w.wheels.hand && w.wheels.stage == 0 {
 		w.due.push(&w.tasks, i)
 		w.hire()
 		return
 	}
-	if stop := w.wheels.put(i, false); stop < w.armed && !w.stopped {
+	stop := w.wheels.put(i, false)
+	switch {
+	case w.stopped:
+	case behind && w.wheels.stage == 0 && w.offset(due) <= now:
+		w.kick() // it is due at once, after others that have not been looked after
+	case stop < w.armed:
 		w.arm(stop)
 	}
 }

@@ -182,6 +182,33 @@ func TestRule4WhatIsDueAtOnceQueuesBehindWhatWasDueEarlier(t *testing.T) {
 	assert.Equal(t, []string{"due at 2s", "in the past", "negative", "most negative", "zero"}, r.ran())
 }
 
+func TestRule4WhatIsDueAtOnceWaitsForNoAlarm(t *testing.T) {
+	// This clock never calls, as one may that is late: Add must look by itself.
+	w, c := newStepWheel(t, timingwheel.Options{Concurrency: 1})
+	var got []string
+	add(t, w, 2*time.Second, func() { got = append(got, "due at 2s") })
+	c.Add(10 * time.Second)
+	done := make(chan struct{})
+	add(t, w, 0, func() { got = append(got, "at once"); close(done) })
+	<-done
+	assert.Equal(t, []string{"due at 2s", "at once"}, got)
+}
+
+func TestRule4AddAtATimeThatHasJustPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := timingwheel.New(timingwheel.Options{})
+		require.NoError(t, err)
+		time.Sleep(400 * time.Millisecond)
+		for _, at := range []time.Time{time.Now(), time.Now().Round(0), time.Now().Add(-1), time.Now().Add(math.MinInt64)} {
+			var ran atomic.Bool
+			_, err = w.AddAt(at, func() { ran.Store(true) })
+			require.NoError(t, err)
+			synctest.Wait()
+			require.True(t, ran.Load(), "at once, without waiting for a tick")
+		}
+	})
+}
+
 func TestRule5AnyDelayIsLegal(t *testing.T) {
 	w, mock := newWheel(t, timingwheel.Options{Tick: 10 * time.Millisecond})
 	r := &recorder{now: mock.Now}
