@@ -494,6 +494,9 @@ func (w *Wheel) catchUp() int64 {
 // as much; so the clock is read again afterwards.
 func (w *Wheel) arm(tick int64) {
 	const tries = 4 // a clock that moves with each reading never stands still
+	if tick > w.floor(math.MaxInt64) {
+		return // it lies beyond the end of time, even if the clock stands there
+	}
 	w.armed = tick
 	now := w.elapsed()
 	for range tries {
