@@ -303,7 +303,7 @@ func sound(w *Wheel, in *inspector) error {
 	if err := in.wheels(&w.wheels, &w.due, running); err != nil {
 		return err
 	}
-	if next, ok := w.wheels.next(); ok && !w.stopped && next < w.armed && w.wheels.stage == 0 && !w.kicked {
+	if next, ok := w.wheels.next(); ok && !w.stopped && next < w.armed && next <= w.floor(never) && w.wheels.stage == 0 && !w.kicked {
 		return fmt.Errorf("work at tick %d, the alarm is set for %d", next, w.armed)
 	}
 	return nil

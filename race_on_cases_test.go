@@ -1,0 +1,5 @@
+//go:build race
+
+package timingwheel_test
+
+const raceEnabled = true
