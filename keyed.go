@@ -160,6 +160,15 @@ func (k *Keyed[K]) Len() int {
 	return len(k.tasks)
 }
 
+// Wheel returns the wheel that the keys are on; nil if NewKeyed was given none.
+// Callbacks may call it.
+func (k *Keyed[K]) Wheel() *Wheel {
+	if k.w.id == 0 {
+		return nil
+	}
+	return k.w
+}
+
 // Pending iterates over the pending keys with their deadlines, in no particular
 // order. It holds no lock while the loop body runs, so the body may call any
 // method; keys that are added, due or cancelled meanwhile may or may not be seen.

@@ -10,8 +10,9 @@ import (
 type Snapshot struct {
 	Stats
 
-	Now  time.Time // by the wheel's clock
-	Next time.Time // when the wheel has work next, as Wheel.Next; zero: nothing is waiting
+	Start time.Time // when New made it: slots and hands count from there
+	Now   time.Time // by the wheel's clock
+	Next  time.Time // when the wheel has work next, as Wheel.Next; zero: nothing is waiting
 
 	Tick                    time.Duration // of Options, with defaults filled in, as
 	Concurrency, MaxPending int           // are these
@@ -40,6 +41,7 @@ func (w *Wheel) Snapshot() Snapshot {
 	now = w.observe(now)
 	s := Snapshot{
 		Stats:       w.stats(now),
+		Start:       w.start,
 		Now:         w.start.Add(now),
 		Tick:        w.tick,
 		Concurrency: w.opts.Concurrency,

@@ -104,6 +104,7 @@ func TestSnapshotSaysHowTheWheelIsSet(t *testing.T) {
 	require.Equal(t, 9, s.MaxPending)
 	require.True(t, s.Next.IsZero(), "nothing is pending")
 	require.Zero(t, s.LongestRun)
+	require.Equal(t, mock.Now(), s.Start)
 	_, err = w.Add(30*time.Millisecond, func() {})
 	require.NoError(t, err)
 	require.Equal(t, mock.Now().Add(30*time.Millisecond), w.Snapshot().Next)
@@ -166,6 +167,16 @@ func TestLocateFollowsATask(t *testing.T) {
 	require.NoError(t, keys.Add("order", time.Hour))
 	require.True(t, keys.Cancel("order"))
 	same(Place{}, false, atKey)
+}
+
+func TestKeyedKnowsItsWheel(t *testing.T) {
+	w, err := New(Options{})
+	require.NoError(t, err)
+	require.Same(t, w, NewKeyed(w, func(int) {}).Wheel())
+	none := NewKeyed(nil, func(int) {})
+	require.Nil(t, none.Wheel())
+	_, ok := none.Locate(1)
+	require.False(t, ok)
 }
 
 func TestLocateFindsRecurringTasksWhileTheyRun(t *testing.T) {
