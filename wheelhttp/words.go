@@ -45,6 +45,8 @@ func span(d time.Duration) string {
 		return "-" + span(-max(d, -math.MaxInt64))
 	case d == 0:
 		return "0 s"
+	case d >= 10*time.Millisecond && d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case d < time.Second:
 		return strconv.FormatFloat(d.Seconds()*1e3, 'g', 3, 64) + " ms"
 	case d < 10*time.Second:
