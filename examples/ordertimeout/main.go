@@ -16,8 +16,10 @@
 //	curl localhost:8080/orders/1
 //	curl localhost:8080/stats
 //
-// The service itself is in order.go, service.go and http.go; the rest starts it
-// and tries it out.
+// and shows its wheel at http://localhost:8080/debug/timingwheel/.
+//
+// The service itself is in order.go, service.go, http.go and debug.go; the rest
+// starts it and tries it out.
 package main
 
 import (
@@ -80,7 +82,8 @@ func run(ctx context.Context, plan config, out io.Writer) error {
 		err = tryOut(ctx, base, plan, out)
 	}
 	if plan.serve && ctx.Err() == nil {
-		fmt.Fprintf(out, "Serving %s/orders and %s/stats until interrupted.\n", base, base)
+		fmt.Fprintf(out, "Serving %s/orders and %s/stats until interrupted; the wheel is to be seen at %s/debug/timingwheel/.\n",
+			base, base, base)
 		select {
 		case <-ctx.Done():
 		case cause := <-failed:
@@ -94,6 +97,7 @@ func run(ctx context.Context, plan config, out io.Writer) error {
 func routes(service *Service) *http.ServeMux {
 	mux := http.NewServeMux()
 	service.Register(mux)
+	service.RegisterDebug(mux)
 	return mux
 }
 

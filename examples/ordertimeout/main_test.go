@@ -113,6 +113,7 @@ func TestServeStaysUpUntilInterrupted(t *testing.T) {
 	line := <-out.seen
 	require.Contains(t, line, "Serving http://")
 	base := strings.TrimSuffix(strings.Fields(line)[1], "/orders")
+	assert.Contains(t, line, "seen at "+base+"/debug/timingwheel/.")
 	resp, err := http.Post(base+"/orders", "application/json", strings.NewReader(`{"item":"tea","cents":450}`))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
