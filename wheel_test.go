@@ -88,10 +88,10 @@ func newStepWheel(t testing.TB, opts timingwheel.Options) (*timingwheel.Wheel, *
 	return w, c
 }
 
-var ticks = []time.Duration{time.Millisecond, 10 * time.Millisecond, 250 * time.Millisecond, time.Second}
+var tickSizes = []time.Duration{time.Millisecond, 10 * time.Millisecond, 250 * time.Millisecond, time.Second}
 
 func TestRule1DelaysAreRoundedUpToTicksCountedFromNew(t *testing.T) {
-	for _, tick := range ticks {
+	for _, tick := range tickSizes {
 		mock := clock.NewMock()
 		mock.Set(time.Unix(1_000, 123_456_789)) // ticks do not begin with seconds of the clock
 		start := mock.Now()
@@ -110,7 +110,7 @@ func TestRule1DelaysAreRoundedUpToTicksCountedFromNew(t *testing.T) {
 }
 
 func TestRule2NeverEarlyNotByOneNanosecond(t *testing.T) {
-	for _, tick := range ticks {
+	for _, tick := range tickSizes {
 		for _, d := range []time.Duration{1, tick, 900 * time.Millisecond, 59 * time.Second, time.Minute, time.Hour, 25 * time.Hour} {
 			w, mock := newWheel(t, timingwheel.Options{Tick: tick})
 			mock.Add(tick / 3)
@@ -130,7 +130,7 @@ func TestRule2NeverEarlyNotByOneNanosecond(t *testing.T) {
 }
 
 func TestRule3AtMostOneTickLate(t *testing.T) {
-	for _, tick := range ticks {
+	for _, tick := range tickSizes {
 		synctest.Test(t, func(t *testing.T) {
 			w, err := timingwheel.New(timingwheel.Options{Tick: tick})
 			require.NoError(t, err)
