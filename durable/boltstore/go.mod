@@ -1,0 +1,16 @@
+module github.com/fee15284/timingwheel/durable/boltstore
+
+go 1.25.0
+
+require (
+	github.com/benbjohnson/clock v1.3.5
+	github.com/fee15284/timingwheel v0.0.0
+	go.etcd.io/bbolt v1.5.0
+)
+
+require (
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/sys v0.45.0 // indirect
+)
+
+replace github.com/fee15284/timingwheel => ../..
