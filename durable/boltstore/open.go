@@ -51,8 +51,14 @@ func (s *Store) open(timeout time.Duration) error {
 func verifyLocked(path string, timeout time.Duration) error {
 	return guard(func() error {
 		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: timeout, NoStatistics: true})
-		if err != nil {
+		var system *fs.PathError
+		var errno syscall.Errno
+		switch {
+		case err == nil:
+		case errors.Is(err, berrors.ErrTimeout), errors.As(err, &system), errors.As(err, &errno):
 			return err
+		default:
+			return fmt.Errorf("%w: %w", ErrDamaged, err) // bbolt does not know the file
 		}
 		defer db.Close()
 		return verify(path)
@@ -166,11 +172,7 @@ func openError(path string, err error) error {
 	case errors.Is(err, berrors.ErrTimeout):
 		return fmt.Errorf("boltstore: %s: %w: another process, or another Open in this one, has it; "+
 			"end that one, or give this one a file of its own", path, ErrLocked)
-	case errors.Is(err, ErrDamaged), errors.Is(err, berrors.ErrInvalid),
-		errors.Is(err, berrors.ErrVersionMismatch), errors.Is(err, berrors.ErrChecksum):
-		if !errors.Is(err, ErrDamaged) {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
+	case errors.Is(err, ErrDamaged):
 		return fmt.Errorf("boltstore: %s: %w: nothing in it was changed; put a copy aside, "+
 			"then restore the file from a backup, or move it away to begin without timers", path, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

@@ -68,8 +68,9 @@ func verify(path string) error {
 // bbolt is content with one of them, and falls back on the older one, which is the
 // file as it was one commit ago. But the commit after that was acknowledged; and a
 // meta page lies within one sector, so that a crash leaves it old or new, not torn.
+// Commits write them in turn, so their numbers are next to each other.
 func (v *verifier) metas() (root uint64, err error) {
-	var newest uint64
+	var newest, before uint64
 	buf := make([]byte, headerSize+metaSize)
 	for i := range int64(2) {
 		if _, err := v.file.ReadAt(buf, i*v.pageSize); err != nil {
@@ -91,9 +92,13 @@ func (v *verifier) metas() (root uint64, err error) {
 		if binary.NativeEndian.Uint64(buf) != uint64(i) || binary.NativeEndian.Uint16(buf[8:]) != metaPage {
 			return 0, damaged("meta page %d has the header of another page", i)
 		}
-		if txid := long(48); i == 0 || txid > newest {
-			newest, root, v.pages = txid, long(16), long(40)
+		txid := long(48)
+		if before, newest = min(newest, txid), max(newest, txid); newest == txid {
+			root, v.pages = long(16), long(40)
 		}
+	}
+	if newest != before+1 {
+		return 0, damaged("the meta pages are of commits %d and %d", before, newest)
 	}
 	if v.pages > uint64(v.size/v.pageSize) {
 		return 0, damaged("it was cut off: %d bytes are left of at least %d", v.size, v.pages*uint64(v.pageSize))
@@ -170,17 +175,12 @@ func (w *walk) branch(id uint64, page, low, high []byte, depth int) error {
 	}
 	keys[count] = high
 	for i := range count {
-		// A key of a branch may be less than all that is below it, also at the left
-		// edge of the tree, where it does not matter; above it never.
-		from, to := keys[i], keys[i+1]
-		if i == 0 {
-			from = low
-		}
-		if to != nil && bytes.Compare(keys[i], to) >= 0 {
+		key, next := keys[i], keys[i+1]
+		if i == 0 && low != nil && bytes.Compare(key, low) < 0 || next != nil && bytes.Compare(key, next) >= 0 {
 			return damaged("page %d: keys out of order", id)
 		}
 		child := binary.NativeEndian.Uint64(page[headerSize+i*elementSize+8:])
-		if err := w.page(child, from, to, depth+1); err != nil {
+		if err := w.page(child, key, next, depth+1); err != nil {
 			return err
 		}
 	}
@@ -256,8 +256,9 @@ func (v *verifier) bucket(flags uint32, key, value []byte) error {
 	var err error
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
 		err = w.page(root, nil, nil, 0)
-	} else if page := value[bucketSize:]; len(page) < headerSize {
-		err = damaged("a bucket of %d bytes", len(value))
+	} else if page := value[bucketSize:]; len(page) < headerSize ||
+		binary.NativeEndian.Uint16(page[8:]) != leafPage {
+		err = damaged("bucket %s begins with no page", key)
 	} else {
 		err = w.elements(0, page, nil, nil)
 	}
