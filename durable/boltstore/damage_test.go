@@ -135,7 +135,7 @@ func TestFlippedBytesAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	bad := filepath.Join(dir, "flipped.db")
 	found := 0
-	for range rounds(400, 40_000) {
+	for range rounds(400, 20_000) {
 		copied := bytes.Clone(data)
 		at := rnd.IntN(len(copied))
 		if rnd.IntN(3) == 0 { // a header: what is rare by chance and hurts most

@@ -101,6 +101,11 @@ func TestFileThatCannotBeWrittenIsRefused(t *testing.T) {
 	if err := os.Chmod(path, 0o400); err != nil {
 		t.Fatal(err)
 	}
+	for _, err := range []error{syscall.EROFS, fs.ErrPermission} {
+		if says := openError(path, err).Error(); !strings.Contains(says, path+" cannot be written") {
+			t.Fatal(says)
+		}
+	}
 	if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
 		f.Close()
 		t.Skip("this user may write everything")
