@@ -19,11 +19,13 @@ import (
 func (s *Store) open(timeout time.Duration) error {
 	info, err := os.Stat(s.path)
 	fresh := errors.Is(err, fs.ErrNotExist)
+	records := 0
 	if err == nil && info.Size() > 0 {
-		if err := verifyLocked(s.path, timeout); err != nil {
+		if records, err = verifyLocked(s.path, timeout); err != nil {
 			return err
 		}
 	}
+	s.state.index = make(map[string]int64, records)
 	err = guard(func() error {
 		s.db, err = bolt.Open(s.path, 0o600, &bolt.Options{
 			Timeout:        timeout,
@@ -48,8 +50,8 @@ func (s *Store) open(timeout time.Duration) error {
 // verifyLocked checks a file while no process writes it: bbolt's shared lock for
 // readers sees to that. bbolt itself trusts what it reads, and a damaged page can
 // end the process from a goroutine of its own, so it must not see one.
-func verifyLocked(path string, timeout time.Duration) error {
-	return guard(func() error {
+func verifyLocked(path string, timeout time.Duration) (records int, err error) {
+	err = guard(func() error {
 		db, err := bolt.Open(path, 0, &bolt.Options{ReadOnly: true, Timeout: timeout, NoStatistics: true})
 		var system *fs.PathError
 		var errno syscall.Errno
@@ -61,15 +63,16 @@ func verifyLocked(path string, timeout time.Duration) error {
 			return fmt.Errorf("%w: %w", ErrDamaged, err) // bbolt does not know the file
 		}
 		defer db.Close()
-		return verify(path)
+		records, err = verify(path)
+		return err
 	})
+	return records, err
 }
 
 // load reads the file into the state. Timers that were in flight become pending
 // again, due when they were: their holder is gone.
 func (s *Store) load() error {
 	st := &s.state
-	st.index = make(map[string]int64)
 	fresh, leased := false, false
 	err := s.db.View(func(tx *bolt.Tx) error {
 		for i, name := range bucketNames {
@@ -101,6 +104,7 @@ func (s *Store) load() error {
 		}
 		return nil
 	})
+	st.most = len(st.index)
 	if err == nil && fresh {
 		err = s.db.Update(makeBuckets)
 	}

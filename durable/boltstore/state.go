@@ -26,6 +26,7 @@ var bucketNames = [bucketCount][]byte{[]byte("1.due"), []byte("1.leased"), []byt
 // file is opened a page that was lost, or is there in an older version, shows.
 type state struct {
 	index  map[string]int64 // id -> due time, or one of the marks
+	most   int              // of its entries since it was made
 	leases leases
 	dead   int
 	sums   [bucketCount]uint64
@@ -39,6 +40,10 @@ const (
 	isLeased = -1
 	isDead   = -2
 )
+
+// smallIndex is the number of timers up to which an empty index is kept for reuse:
+// Go's maps do not shrink.
+const smallIndex = 1024
 
 func (s *state) counts() durable.Counts {
 	return durable.Counts{Live: len(s.index) - s.dead, Dead: s.dead}
@@ -58,6 +63,9 @@ type change struct {
 func (s *state) begin(tx *bolt.Tx, now time.Time) *change {
 	s.latest = max(s.latest, now.UnixNano(), 1)
 	s.arena = s.arena[:0]
+	if len(s.index) == 0 && s.most > smallIndex {
+		s.index, s.most = make(map[string]int64), 0
+	}
 	c := &change{state: s}
 	for i, name := range bucketNames {
 		c.buckets[i] = tx.Bucket(name)
@@ -131,6 +139,7 @@ func (c *change) schedule(id string, r *record, d time.Duration) error {
 	r.at = c.after(d)
 	c.key = append(appendDue(c.key[:0], r.at), id...)
 	c.index[id] = r.at
+	c.most = max(c.most, len(c.index))
 	if c.earliest == 0 || r.at < c.earliest {
 		c.earliest = r.at
 	}

@@ -36,31 +36,34 @@ type verifier struct {
 	pageSize int64
 	pages    uint64 // in use by the tree or free; those after them are nothing
 	seen     []bool
+	records  int // found
 }
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
 }
 
-// verify checks a file that nobody is writing.
-func verify(path string) error {
+// verify checks a file that nobody is writing, and returns how many records it
+// has.
+func verify(path string) (records int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	v := &verifier{file: f, size: info.Size()}
 	root, err := v.metas()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	v.seen = make([]bool, v.pages)
 	w := walk{verifier: v, leaf: v.bucket}
-	return w.page(root, nil, nil, 0)
+	err = w.page(root, nil, nil, 0)
+	return v.records, err
 }
 
 // metas checks the two meta pages and returns the root page of the newer one.
@@ -251,6 +254,7 @@ func (v *verifier) bucket(flags uint32, key, value []byte) error {
 			return damaged("%.40q is in the wrong place", key)
 		}
 		sum += uint64(sumOf(value))
+		v.records++
 		return nil
 	}
 	var err error
