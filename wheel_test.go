@@ -246,14 +246,14 @@ func TestRule7AStepForwardFiresEverythingInOrderOnce(t *testing.T) {
 	for _, step := range []time.Duration{7 * time.Second, time.Hour, 24 * time.Hour, 5 * 365 * 24 * time.Hour} {
 		w, mock := newWheel(t, timingwheel.Options{Concurrency: 1})
 		var got []int
-		for n := range 1_000 {
-			id := n * 7919 % 1_000
-			add(t, w, step/1_000*time.Duration(id), func() { got = append(got, id) })
+		for n := range 200 {
+			id := n * 7919 % 200
+			add(t, w, step/200*time.Duration(id), func() { got = append(got, id) })
 		}
 		mock.Set(mock.Now().Add(step))
 		w.Sync()
-		require.Len(t, got, 1_000)
-		tick := func(n int) int64 { return int64((step/1_000*time.Duration(n) + time.Second - 1) / time.Second) }
+		require.Len(t, got, 200)
+		tick := func(n int) int64 { return int64((step/200*time.Duration(n) + time.Second - 1) / time.Second) }
 		require.True(t, slices.IsSortedFunc(got, func(a, b int) int { return int(tick(a) - tick(b)) }))
 	}
 }
