@@ -50,7 +50,8 @@ func (r *report) slotOf(wheel, level int) int {
 func (a *answer) cells(c *cells, id string, r *report) {
 	c.attr(id+"box", "class", "answer "+a.State)
 	c.text(id+"state", map[string]string{
-		"waiting": "Waiting", "due": "Overdue, in the backlog", "running": "Running", "absent": "Not pending", "invalid": "Not a key",
+		"waiting": "Waiting", "due": "Overdue, in the backlog", "running": "Running", "stopped": "Left on a stopped wheel",
+		"absent": "Not pending", "invalid": "Not a key",
 	}[a.State])
 	c.text(id+"verdict", a.Verdict)
 	c.text(id+"advice", a.Advice)

@@ -68,7 +68,7 @@ func textKey[K comparable](text string) (K, error) {
 type answer struct {
 	Kind     string     `json:"kind"` // the name of the lookup
 	Key      string     `json:"key"`
-	State    string     `json:"state"` // waiting, due, running, absent or invalid
+	State    string     `json:"state"` // waiting, due, running, stopped, absent or invalid
 	Verdict  string     `json:"verdict"`
 	Advice   string     `json:"advice"`
 	Said     string     `json:"said,omitempty"`
@@ -112,10 +112,11 @@ func (l *lookup) answer(text string, r *wheelReport) answer {
 func (a *answer) absent(r *wheelReport) {
 	a.State = "absent"
 	a.Verdict = "Not on the wheel, and no callback is running for it."
-	a.Advice = "So it was never added, it was cancelled, or its callback has run and returned. If it should have expired, look in " +
-		"the log for what the callback did."
+	a.Advice = "So it was never added, or under another key; or it was cancelled; or its callback has run and returned: then the log of the " +
+		"program says what it did."
 	if r.Panicked > 0 {
-		a.Advice += fmt.Sprintf(" %s on this wheel panicked: the log has their stacks.", count(r.Panicked, "callback", "callbacks"))
+		a.Advice += fmt.Sprintf(" %s on this wheel panicked; the log has key, deadline and stack of each.",
+			count(r.Panicked, "callback has", "callbacks have"))
 	}
 }
 
@@ -131,6 +132,9 @@ func (a *answer) due(now time.Time, p timingwheel.Place, r *wheelReport) {
 	a.Verdict = fmt.Sprintf("Its deadline was at %s, %s ago, but its callback has not started. It is in the backlog of %s.",
 		moment(p.Deadline, now), span(now.Sub(p.Deadline)), count(uint64(r.Due), "task", "tasks"))
 	a.Advice = r.Verdict
+	if r.Stopped {
+		a.State = "stopped"
+	}
 }
 
 func (a *answer) waiting(now time.Time, p timingwheel.Place, r *wheelReport) {
@@ -141,6 +145,7 @@ func (a *answer) waiting(now time.Time, p timingwheel.Place, r *wheelReport) {
 	left := p.Deadline.Sub(now)
 	switch {
 	case r.Stopped:
+		a.State = "stopped"
 		a.Verdict = fmt.Sprintf("It will not expire: the wheel is stopped. Its deadline is %s.", moment(p.Deadline, now))
 		a.Advice = where + "."
 		return

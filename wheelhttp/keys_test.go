@@ -51,7 +51,7 @@ func TestLookupSaysWhyAnOrderHasNotExpired(t *testing.T) {
 	require.Contains(t, running.Verdict, "and has not returned for 43 s")
 	require.Equal(t, "due", due.State)
 	require.Contains(t, due.Verdict, "Its deadline was at 00:15:00, 43 s ago, but its callback has not started. It is in the backlog of 1 task.")
-	require.Contains(t, due.Advice, "All 1 place for callbacks are taken, one of them for 43 s")
+	require.Contains(t, due.Advice, "The only place for callbacks (Options.Concurrency) is taken, for 43 s")
 
 	goOn <- struct{}{}
 	<-began
@@ -62,6 +62,7 @@ func TestLookupSaysWhyAnOrderHasNotExpired(t *testing.T) {
 	require.NoError(t, orders.Add("9", time.Minute))
 	w.Stop()
 	a = ask("9")
+	require.Equal(t, "stopped", a.State)
 	require.Contains(t, a.Verdict, "It will not expire: the wheel is stopped.")
 }
 

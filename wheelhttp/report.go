@@ -165,9 +165,12 @@ func verdict(s *timingwheel.Snapshot) (state, sentence string) {
 	case s.Stopped:
 		return "stopped", fmt.Sprintf("The wheel is stopped: no callback starts any more. %s on it.", isLeft(left))
 	case s.Due > 0 && s.Running >= s.Concurrency:
-		return "backlog", fmt.Sprintf("All %s for callbacks are taken, one of them for %s: the callbacks are slow or blocked. "+
-			"Until one returns, nothing else starts. %s due and waiting, the first since %s.",
-			count(uint64(s.Concurrency), "place", "places"), span(s.LongestRun), areDue(s.Due), moment(s.Next, s.Now))
+		places := "The only place for callbacks (Options.Concurrency) is taken,"
+		if s.Concurrency > 1 {
+			places = "All " + number(uint64(s.Concurrency)) + " places for callbacks (Options.Concurrency) are taken, one of them"
+		}
+		return "backlog", fmt.Sprintf("%s for %s: callbacks are slow or blocked. Until one returns, nothing else starts. "+
+			"%s due and waiting, the first since %s.", places, span(s.LongestRun), areDue(s.Due), moment(s.Next, s.Now))
 	case s.Due > 0:
 		return "catching up", fmt.Sprintf("%s due and being started.", areDue(s.Due))
 	case !s.Next.IsZero() && behind > s.Tick:
