@@ -135,14 +135,21 @@ func TestFlippedBytesAreFound(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	bad := filepath.Join(dir, "flipped.db")
 	found := 0
-	for range rounds(400, 20_000) {
+	root := rootPage(t, data)
+	for i := range rounds(400, 20_000) {
 		copied := bytes.Clone(data)
 		at := rnd.IntN(len(copied))
-		if rnd.IntN(3) == 0 { // a header: what is rare by chance and hurts most
+		switch {
+		case i < 128: // what is rare by chance and hurts most: the root,
+			at = root + i
+		case i%3 == 0: // and a page's header
 			at = at/os.Getpagesize()*os.Getpagesize() + rnd.IntN(48)
 		}
 		was := copied[at]
 		copied[at] ^= byte(1 + rnd.IntN(255))
+		if i%2 == 0 && was != 0 {
+			copied[at] = 0
+		}
 		if err := os.WriteFile(bad, copied, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -169,6 +176,26 @@ func TestFlippedBytesAreFound(t *testing.T) {
 	if found == 0 {
 		t.Fatal("nothing was found")
 	}
+}
+
+// rootPage returns where the root page of a file begins.
+func rootPage(t *testing.T, data []byte) int {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "root.db")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	v := &verifier{file: f, size: int64(len(data))}
+	root, err := v.metas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(root) * int(v.pageSize)
 }
 
 func TestFileThatWasCutIsRefused(t *testing.T) {
@@ -262,6 +289,17 @@ func TestMisplacedBlocksAreFound(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A process that died when it had just made the file has left one that can be used.
+func TestFileWithoutItsFirstCommitIsUsed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "timers.db")
+	db, err := bolt.Open(path, 0o600, nil)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, nil).Close()
+	open(t, path, nil)
 }
 
 func TestOtherFilesAreRefused(t *testing.T) {

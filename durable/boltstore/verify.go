@@ -25,6 +25,7 @@ const (
 	metaSize    = 64 // magic 4, version 4, page size 4, flags 4, root bucket 16, freelist 8, pages 8, txid 8, checksum 8
 	maxPageSize = 64 << 10
 	maxDepth    = 64
+	newFile     = 1 // number of the commit of a new file
 )
 
 // A verifier reads a file page by page and checks what bbolt takes for granted:
@@ -36,7 +37,9 @@ type verifier struct {
 	pageSize int64
 	pages    uint64 // in use by the tree or free; those after them are nothing
 	seen     []bool
-	records  int // found
+	newest   uint64 // number of the last commit
+	buckets  int    // found
+	records  int
 }
 
 func damaged(format string, args ...any) error {
@@ -62,8 +65,14 @@ func verify(path string) (records int, err error) {
 	}
 	v.seen = make([]bool, v.pages)
 	w := walk{verifier: v, leaf: v.bucket}
-	err = w.page(root, nil, nil, 0)
-	return v.records, err
+	if err := w.page(root, nil, nil, 0); err != nil {
+		return 0, err
+	}
+	// Before its first commit, which makes the buckets, a file has none.
+	if v.buckets != bucketCount && (v.buckets != 0 || v.newest != newFile) {
+		return 0, damaged("%d buckets of %d are left", v.buckets, bucketCount)
+	}
+	return v.records, nil
 }
 
 // metas checks the two meta pages and returns the root page of the newer one.
@@ -73,7 +82,7 @@ func verify(path string) (records int, err error) {
 // meta page lies within one sector, so that a crash leaves it old or new, not torn.
 // Commits write them in turn, so their numbers are next to each other.
 func (v *verifier) metas() (root uint64, err error) {
-	var newest, before uint64
+	var before uint64
 	buf := make([]byte, headerSize+metaSize)
 	for i := range int64(2) {
 		if _, err := v.file.ReadAt(buf, i*v.pageSize); err != nil {
@@ -96,12 +105,12 @@ func (v *verifier) metas() (root uint64, err error) {
 			return 0, damaged("meta page %d has the header of another page", i)
 		}
 		txid := long(48)
-		if before, newest = min(newest, txid), max(newest, txid); newest == txid {
+		if before, v.newest = min(v.newest, txid), max(v.newest, txid); v.newest == txid {
 			root, v.pages = long(16), long(40)
 		}
 	}
-	if newest != before+1 {
-		return 0, damaged("the meta pages are of commits %d and %d", before, newest)
+	if v.newest != before+1 {
+		return 0, damaged("the meta pages are of commits %d and %d", before, v.newest)
 	}
 	if v.pages > uint64(v.size/v.pageSize) {
 		return 0, damaged("it was cut off: %d bytes are left of at least %d", v.size, v.pages*uint64(v.pageSize))
@@ -272,5 +281,6 @@ func (v *verifier) bucket(flags uint32, key, value []byte) error {
 	if want := binary.NativeEndian.Uint64(value[8:]); sum != want {
 		return damaged("timers are missing in bucket %s: the sum of the checksums is %x, it should be %x", key, sum, want)
 	}
+	v.buckets++
 	return nil
 }
