@@ -190,13 +190,13 @@ func (c *change) claim(r *request) error {
 		key, value := cursor.First()
 		at := dueOf(key)
 		l := c.leases.first()
-		expired := l != nil && (at == 0 || l.until < at)
+		expired := l != nil && l.until < at
 		if expired {
 			at = l.until
 		}
-		if len(r.batch.Claimed) == r.max || at == 0 || at > c.latest {
+		if len(r.batch.Claimed) == r.max || at > c.latest {
 			c.next = at
-			if at != 0 {
+			if at != never {
 				r.batch.Next = time.Unix(0, at)
 			}
 			return nil

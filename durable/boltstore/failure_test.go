@@ -181,6 +181,29 @@ func TestClockThatStepsBack(t *testing.T) {
 	}
 }
 
+// A fake clock may begin with 1970, and a timer is due at its very instant.
+func TestTimersAreDueToTheNanosecond(t *testing.T) {
+	now := time.Unix(0, 0)
+	s := open(t, filepath.Join(t.TempDir(), "timers.db"), func() time.Time { return now })
+	for _, d := range []time.Duration{0, 1, time.Minute} {
+		if _, err := s.Apply(t.Context(), put("a", d)); err != nil {
+			t.Fatal(err)
+		}
+		if d > 0 {
+			now = now.Add(d - 1)
+			b, err := s.Claim(t.Context(), 1, time.Minute)
+			if err != nil || len(b.Claimed) != 0 || b.Next.Sub(b.Now) != 1 {
+				t.Fatalf("a nanosecond early: %+v, %v", b, err)
+			}
+			now = now.Add(1)
+		}
+		b, err := s.Claim(t.Context(), 1, time.Minute)
+		if err != nil || len(b.Claimed) != 1 || !b.Claimed[0].Due.Equal(now) {
+			t.Fatalf("%+v, %v", b, err)
+		}
+	}
+}
+
 // What was in flight when the process died is due at once when the file is opened.
 func TestLeasesEndWithTheProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "timers.db")

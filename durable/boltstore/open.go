@@ -25,6 +25,7 @@ func (s *Store) open(timeout time.Duration) error {
 			return err
 		}
 	}
+	s.state.next = never
 	s.state.index = make(map[string]int64, records)
 	err = guard(func() error {
 		s.db, err = bolt.Open(s.path, 0o600, &bolt.Options{
@@ -149,10 +150,10 @@ func (s *Store) release(tx *bolt.Tx) error {
 	return c.seal()
 }
 
-// dueOf returns the due time in a key of the due bucket, 0 for none.
+// dueOf returns the due time in a key of the due bucket, or never for none.
 func dueOf(key []byte) int64 {
 	if key == nil {
-		return 0
+		return never
 	}
 	return int64(binary.BigEndian.Uint64(key))
 }

@@ -31,9 +31,12 @@ type state struct {
 	dead   int
 	sums   [bucketCount]uint64
 	latest int64 // the clock has been there
-	next   int64 // what the last claim said; 0: nothing
+	next   int64 // what the last claim said, or never
 	arena  []byte
 }
+
+// never is the end of the store's time: the clock does not get there.
+const never = math.MaxInt64
 
 // Marks in the index, where a due time would be negative.
 const (
@@ -54,19 +57,19 @@ type change struct {
 	*state
 	buckets  [bucketCount]*bolt.Bucket
 	dirty    bool
-	earliest int64 // among what became pending; 0: nothing
+	earliest int64 // among what became pending, or never
 	id       []byte
 	key      []byte
 }
 
 // begin begins a change at a time of the clock.
 func (s *state) begin(tx *bolt.Tx, now time.Time) *change {
-	s.latest = max(s.latest, now.UnixNano(), 1)
+	s.latest = max(s.latest, now.UnixNano())
 	s.arena = s.arena[:0]
 	if len(s.index) == 0 && s.most > smallIndex {
 		s.index, s.most = make(map[string]int64), 0
 	}
-	c := &change{state: s}
+	c := &change{state: s, earliest: never}
 	for i, name := range bucketNames {
 		c.buckets[i] = tx.Bucket(name)
 	}
@@ -89,7 +92,7 @@ func (c *change) seal() error {
 
 // sooner reports whether something is due before the last claim said.
 func (c *change) sooner() bool {
-	if c.earliest == 0 || c.next != 0 && c.earliest >= c.next {
+	if c.earliest >= c.next {
 		return false
 	}
 	c.next = c.earliest
@@ -101,8 +104,8 @@ func (c *change) after(d time.Duration) int64 {
 	if d <= 0 {
 		return c.latest
 	}
-	if int64(d) > math.MaxInt64-c.latest {
-		return math.MaxInt64
+	if int64(d) > never-c.latest {
+		return never
 	}
 	return c.latest + int64(d)
 }
@@ -140,9 +143,7 @@ func (c *change) schedule(id string, r *record, d time.Duration) error {
 	c.key = append(appendDue(c.key[:0], r.at), id...)
 	c.index[id] = r.at
 	c.most = max(c.most, len(c.index))
-	if c.earliest == 0 || r.at < c.earliest {
-		c.earliest = r.at
-	}
+	c.earliest = min(c.earliest, r.at)
 	_, err := c.insert(dueBucket, c.key, r)
 	return err
 }
