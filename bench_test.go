@@ -222,23 +222,24 @@ func BenchmarkAddCancelFloor(b *testing.B) {
 	b.ReportAllocs()
 	var mu sync.Mutex
 	start := time.Now()
-	var fn func()
 	var now time.Duration
 	for i := range b.N {
-		f := callback(i)
+		fn := callback(i)
 		now += time.Since(start) + delay(i)
 		mu.Lock()
-		fn = f
+		held = fn
 		mu.Unlock()
 		mu.Lock()
-		fn = nil
+		held = nil
 		mu.Unlock()
 	}
-	runtime.KeepAlive(fn)
 	sink.Store(int64(now))
 }
 
-var sink atomic.Int64
+var (
+	held func()
+	sink atomic.Int64
+)
 
 func addCancelParallel[H any, T timers[H]](b *testing.B, t T, _ []H) {
 	b.RunParallel(func(pb *testing.PB) {
