@@ -21,7 +21,7 @@ func (c *cells) attr(id, attr, value string) { *c = append(*c, cell{id, attr, va
 
 // cells returns what changes on the page of a report.
 func (r *report) cells() cells {
-	var c cells
+	c := make(cells, 0, r.size())
 	for n := range r.Answers {
 		r.Answers[n].cells(&c, "k"+strconv.Itoa(n)+"-", r)
 	}
@@ -34,6 +34,18 @@ func (r *report) cells() cells {
 		}
 	}
 	return c
+}
+
+// size returns about how many cells there are.
+func (r *report) size() int {
+	n := 10 * len(r.Answers)
+	for w := range r.Wheels {
+		n += 100
+		for k := range r.Wheels[w].Rings {
+			n += 6*min(len(r.Wheels[w].Rings[k].Counts), mostSegments) + 5
+		}
+	}
+	return n
 }
 
 // slotOf returns which slot of a ring holds the task of the key that is looked
