@@ -17,6 +17,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/fee15284/timingwheel"
 	"github.com/fee15284/timingwheel/durable"
 )
 
@@ -216,6 +217,42 @@ func BenchmarkClaimAndAck(b *testing.B) {
 		n += len(ops)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "timers/s")
+}
+
+// BenchmarkDrain is a restart with b.N timers overdue: a scheduler runs handlers
+// that do nothing.
+func BenchmarkDrain(b *testing.B) {
+	for _, places := range []int{durable.DefaultConcurrency, 512} {
+		b.Run(fmt.Sprintf("concurrency=%d", places), func(b *testing.B) {
+			s := open(b, filepath.Join(b.TempDir(), "timers.db"), nil)
+			million(b, s, b.N, 0)
+			w, err := timingwheel.New(timingwheel.Options{Tick: 10 * time.Millisecond})
+			if err != nil {
+				b.Fatal(err)
+			}
+			timers, err := durable.New(w, s, durable.Options{Concurrency: places})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			err = timers.Handle("order.unpaid", func(context.Context, durable.Delivery) error {
+				if left.Add(-1) == 0 {
+					cancel()
+				}
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ResetTimer()
+			if err := timers.Run(ctx); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "timers/s")
+		})
+	}
 }
 
 // million adds n timers, from several goroutines, in full batches.
