@@ -14,8 +14,8 @@ import (
 // far as this process knows, and goes on to other shards until it has max timers or
 // has looked into all whose time has come. A look costs one round trip.
 //
-// The timers of one shard come in their order. Each shard is looked into once a
-// second if no hint comes, and so Batch.Next is at most a second away. A shard that
+// The timers of one shard come in their order. Each shard is looked into about
+// once a second if no hint comes, and so Batch.Next is at most a second away. A shard that
 // cannot be reached is left for a second, which is logged; Claim returns an error if
 // it reached none.
 //

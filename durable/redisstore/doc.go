@@ -18,5 +18,5 @@
 //
 // A process with nothing to do sleeps. A timer that is due earlier than all others
 // is announced by PUBLISH; as such a message can be lost, each consumer also looks
-// once a second, which costs the server some microseconds.
+// about once a second, which costs the server some microseconds.
 package redisstore

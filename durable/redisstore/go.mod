@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/benbjohnson/clock v1.3.5
 	github.com/fee15284/timingwheel v0.0.0
 	github.com/redis/go-redis/v9 v9.22.0
 )

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// lookEvery is how long a lost hint can delay a timer, and so how often an idle
-// consumer looks.
-const lookEvery = time.Second
+// lookEvery is how often an idle consumer looks. A lost hint costs that and a tick of
+// the wheel, together at most a second.
+const lookEvery = 900 * time.Millisecond
 
 // A shard is a part of the timers, with keys of its own, and what this process
 // knows of it.

@@ -151,3 +151,51 @@ func wipe(client redis.UniversalClient, s *Store) {
 	}
 	client.Unlink(ctx, strings.TrimSuffix(s.channel, ":wake")+":shards")
 }
+
+// apply carries out operations.
+func apply(t *testing.T, s durable.Store, ops ...durable.Op) []durable.Status {
+	t.Helper()
+	statuses, err := s.Apply(t.Context(), ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return statuses
+}
+
+// putOp is an operation that puts a timer with a key made of a number.
+func putOp(i int, d time.Duration) durable.Op {
+	return durable.Op{Kind: durable.Put, Topic: "order.unpaid", Key: fmt.Sprintf("order-%06d", i), Delay: d, Payload: []byte("payload")}
+}
+
+// lease is that of tests in which none ends.
+const lease = time.Hour
+
+// claim claims up to 100 timers.
+func claim(t *testing.T, s durable.Store, lease time.Duration) durable.Batch {
+	t.Helper()
+	b, err := s.Claim(t.Context(), durable.MaxBatch, lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// one waits until a timer can be claimed.
+func one(t *testing.T, s durable.Store) durable.Claimed {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		b, err := s.Claim(t.Context(), 1, lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b.Claimed) == 1 {
+			return b.Claimed[0]
+		}
+		select {
+		case <-time.After(b.Next.Sub(b.Now)):
+		case <-s.Wake():
+		}
+	}
+	t.Fatal("no timer could be claimed")
+	panic("unreachable")
+}
