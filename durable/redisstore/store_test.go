@@ -23,6 +23,9 @@ import (
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
+	if os.Getenv(workerEnv) != "" {
+		work() // this is one of the processes of TestProcesses
+	}
 	var err error
 	if server, err = redistest.Any(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -25,20 +25,24 @@ type Entry struct {
 
 	Kind    durable.Kind   // 0 is a claim
 	Status  durable.Status // 0 for a claim, and for an Ack that is about to be tried
-	At      int64          // of a claim: when; else: the call was not made before
-	Until   int64          // the end of the lease (not before it), or the due time that was asked for
+	At      int64          // of a claim: when, or a moment later; else: when, or a moment before
+	Until   int64          // the end of the lease or the due time that was asked for, or a moment before
 	Due     int64          // of a claim
 	Attempt int            // of a claim
 }
 
-// Claim implements durable.Store.
+// Claim implements durable.Store. It costs a round trip more, to read the clock.
 func (l *Ledger) Claim(ctx context.Context, max int, lease time.Duration) (durable.Batch, error) {
+	now, err := l.Client.Time(ctx).Result()
+	if err != nil {
+		return durable.Batch{}, err
+	}
 	b, err := l.Store.Claim(ctx, max, lease)
 	var entries []Entry
 	for _, c := range b.Claimed {
 		entries = append(entries, Entry{
 			Worker: l.Worker, Topic: c.Topic, Key: c.Key, Token: c.Token,
-			At: b.Now.UnixMicro(), Until: b.Now.Add(lease).UnixMicro(), Due: c.Due.UnixMicro(), Attempt: c.Attempt,
+			At: b.Now.UnixMicro(), Until: now.Add(lease).UnixMicro(), Due: c.Due.UnixMicro(), Attempt: c.Attempt,
 		})
 	}
 	if len(entries) > 0 {
