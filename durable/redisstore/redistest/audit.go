@@ -19,7 +19,7 @@ type Audit struct {
 	PerWorker map[string]int
 
 	// Broken promises, in words.
-	Lost        []string // put, and neither cancelled nor handled
+	Lost        []string // put, not handled, and nobody tried to cancel it
 	Overlapping []string // claimed while another lease was running
 	Early       []string // claimed before it was due
 	Undead      []string // claimed after a Cancel that answered Canceled
@@ -31,7 +31,8 @@ type timer struct {
 	name             string
 	puts, claims     []Entry
 	extends          []Entry
-	tried            int // acks, the answer is not known
+	handled          bool // the handler has returned
+	takenBack        bool // somebody tried to cancel it
 	acked, cancelled int
 }
 
@@ -67,7 +68,9 @@ func (t *timer) note(e Entry) {
 	case e.Status == durable.Canceled:
 		t.cancelled++
 	case e.Kind == durable.Ack && e.Status == 0:
-		t.tried++
+		t.handled = true
+	case e.Kind == durable.Cancel && e.Status == 0:
+		t.takenBack = true
 	case e.Kind == durable.Ack && e.Status == durable.Done:
 		t.acked++
 	case e.Kind == durable.Extend && e.Status == durable.Done:
@@ -78,8 +81,10 @@ func (t *timer) note(e Entry) {
 func (a *Audit) judge(t *timer) {
 	a.Created += len(t.puts)
 	a.Canceled += t.cancelled
-	a.Handled += min(t.tried, 1)
-	if len(t.puts) > 0 && t.tried == 0 && t.cancelled == 0 {
+	if t.handled {
+		a.Handled++
+	}
+	if len(t.puts) > 0 && !t.handled && !t.takenBack {
 		a.Lost = append(a.Lost, fmt.Sprintf("%s was claimed %d times and never handled", t.name, len(t.claims)))
 	}
 	if t.acked > 1 {

@@ -15,6 +15,7 @@ func TestAuditSeesBrokenPromises(t *testing.T) {
 	ack := Entry{Kind: durable.Ack, Status: durable.Done, Token: "b"}
 	tried := ack
 	tried.Status = 0
+	asked := Entry{Kind: durable.Cancel}
 	cancel := Entry{Kind: durable.Cancel, Status: durable.Canceled}
 	extend := Entry{Kind: durable.Extend, Status: durable.Done, Token: "a", Until: 350}
 	early := first
@@ -26,12 +27,13 @@ func TestAuditSeesBrokenPromises(t *testing.T) {
 	}{
 		{"all is well", []Entry{put, first, second, tried, ack}, ""},
 		{"all is well in another order", []Entry{tried, ack, second, put, first}, ""},
-		{"cancelled", []Entry{put, cancel}, ""},
+		{"cancelled", []Entry{put, asked, cancel}, ""},
+		{"the answer to a cancel is missing", []Entry{put, asked}, ""},
 		{"the answer of the last call is missing", []Entry{first, second, tried, ack}, ""},
 		{"lost", []Entry{put, first}, "1 lost"},
 		{"overlapping", []Entry{put, first, extend, second, tried, ack}, "1 overlapping leases"},
 		{"early", []Entry{put, early, tried, ack}, "1 early"},
-		{"undead", []Entry{put, cancel, first}, "1 claimed after a cancel"},
+		{"undead", []Entry{put, asked, cancel, first}, "1 claimed after a cancel"},
 		{"twice", []Entry{put, first, tried, ack, ack}, "1 handled twice"},
 	} {
 		a := NewAudit(test.entries)

@@ -24,7 +24,7 @@ type Entry struct {
 	Worker, Topic, Key, Token string
 
 	Kind    durable.Kind   // 0 is a claim
-	Status  durable.Status // 0 for a claim, and for an Ack that is about to be tried
+	Status  durable.Status // 0 for a claim, and for an Ack or Cancel that is about to be tried
 	At      int64          // of a claim: when, or a moment later; else: when, or a moment before
 	Until   int64          // the end of the lease or the due time that was asked for, or a moment before
 	Due     int64          // of a claim
@@ -58,18 +58,18 @@ func (l *Ledger) Apply(ctx context.Context, ops []durable.Op) ([]durable.Status,
 		return nil, err
 	}
 	entries := make([]Entry, len(ops))
-	var acks []Entry // the handler has returned, whatever comes of the call
+	var intents []Entry // what this says is true whatever becomes of the call
 	for i, op := range ops {
 		entries[i] = Entry{
 			Worker: l.Worker, Topic: op.Topic, Key: op.Key, Token: op.Token, Kind: op.Kind,
 			At: now.UnixMicro(), Until: now.Add(op.Delay).UnixMicro(),
 		}
-		if op.Kind == durable.Ack {
-			acks = append(acks, entries[i])
+		if op.Kind == durable.Ack || op.Kind == durable.Cancel {
+			intents = append(intents, entries[i])
 		}
 	}
-	if len(acks) > 0 {
-		l.Sink(acks)
+	if len(intents) > 0 {
+		l.Sink(intents)
 	}
 	statuses, err := l.Store.Apply(ctx, ops)
 	if err != nil {
