@@ -22,7 +22,8 @@ type Stats struct {
 	Moved    uint64 // tasks moved to a finer wheel by cascades
 
 	// From the deadline of a task to the start of its callback, by the wheel's
-	// clock: the largest, the latest, the sum of all, and how they spread.
+	// clock: the largest, the latest, the sum of all, and how they spread. A task
+	// that was added without delay counts from the beginning of that tick.
 	MaxLateness, LastLateness, LatenessSum time.Duration
 	Lateness                               []Bucket
 

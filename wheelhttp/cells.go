@@ -142,10 +142,13 @@ func (r *ring) cells(c *cells, id string, now time.Time, marked int) {
 	c.text(id+"most", number(most))
 	for n, s := range segments {
 		at := strconv.Itoa(n)
-		tasks, when := number(s.tasks), moment(r.roundAt(s.from), now)
+		tasks, when := number(s.tasks), "never"
+		if !r.stopped {
+			when = "at " + moment(r.roundAt(s.from), now)
+		}
 		c.attr(id+"s"+at, "fill-opacity", shade(s.tasks, most))
 		c.attr(id+"s"+at, "class", pick(s.from <= marked && marked < s.to, "slot marked", "slot"))
-		c.text(id+"h"+at, r.Name+", "+s.slots()+": "+count(s.tasks, "task", "tasks")+", the hand comes at "+when)
+		c.text(id+"h"+at, r.Name+", "+s.slots()+": "+count(s.tasks, "task", "tasks")+", the hand comes "+when)
 		c.attr(id+"row"+at, "hidden", pick(s.tasks == 0, "hidden", ""))
 		c.text(id+"n"+at, tasks)
 		c.text(id+"w"+at, when)

@@ -145,7 +145,7 @@ func (a *answer) waiting(now time.Time, p timingwheel.Place, r *wheelReport) {
 	left := p.Deadline.Sub(now)
 	switch {
 	case r.Stopped:
-		a.State = "stopped"
+		a.State, a.RoundAt = "stopped", nil
 		a.Verdict = fmt.Sprintf("It will not expire: the wheel is stopped. Its deadline is %s.", moment(p.Deadline, now))
 		a.Advice = where + "."
 		return

@@ -64,6 +64,7 @@ func TestLookupSaysWhyAnOrderHasNotExpired(t *testing.T) {
 	a = ask("9")
 	require.Equal(t, "stopped", a.State)
 	require.Contains(t, a.Verdict, "It will not expire: the wheel is stopped.")
+	require.Contains(t, get(h, "GET", "/").Body.String(), "1 task, the hand comes never")
 }
 
 func TestLookupSaysWhenTheHandIsLate(t *testing.T) {

@@ -17,10 +17,11 @@ type ring struct {
 	Hand     int      `json:"hand"`
 	Counts   []uint32 `json:"slots"`
 
-	unit  time.Duration
-	pos   int64 // slots that the hand has passed since start
-	start time.Time
-	first bool // the finest ring
+	unit    time.Duration
+	pos     int64 // slots that the hand has passed since start
+	start   time.Time
+	first   bool // the finest ring
+	stopped bool // the hand moves no more
 }
 
 // ringsOf reads the rings of a snapshot, finest first.
@@ -29,11 +30,12 @@ func ringsOf(s *timingwheel.Snapshot) []ring {
 	unit := s.Tick
 	for k, l := range s.Levels {
 		pos := int64(s.Now.Sub(s.Start) / unit)
-		// The hand may be a little behind the clock.
+		// The hand may be a little behind the clock; by less than a turn, unless
+		// the wheel is stopped.
 		pos -= (pos - int64(l.Hand)) % int64(l.Slots)
 		rings[k] = ring{
 			Name: l.Name, Unit: secondsOf(unit), Occupied: l.Occupied, Tasks: l.Tasks, Hand: l.Hand, Counts: s.Slots[k],
-			unit: unit, pos: pos, start: s.Start, first: k == 0,
+			unit: unit, pos: pos, start: s.Start, first: k == 0, stopped: s.Stopped,
 		}
 		unit *= time.Duration(l.Slots)
 	}

@@ -4,6 +4,7 @@
 
 const status = document.getElementById("live");
 const show = (text, live) => {
+	if (status.textContent === text) return; // or a screen reader would say it again
 	status.textContent = text;
 	status.className = live ? "live" : "";
 };

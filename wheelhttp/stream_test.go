@@ -1,6 +1,7 @@
 package wheelhttp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -153,4 +154,23 @@ func TestStreamEndsWhenTheServerShutsDown(t *testing.T) {
 	require.NoError(t, server.Config.Shutdown(t.Context()))
 	_, err = io.Copy(io.Discard, res.Body)
 	require.NoError(t, err, "the stream ends in order")
+}
+
+// Many servers limit how long a response may take; the page stays live all the
+// same.
+func TestStreamOutlivesTheLimitForResponses(t *testing.T) {
+	w, err := timingwheel.New(timingwheel.Options{})
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(only(w))
+	server.Config.WriteTimeout = every
+	server.Start()
+	defer server.Close()
+	res, err := http.Get(server.URL + "/events")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	lines := bufio.NewReader(res.Body)
+	for range 8 { // events and the empty lines between them
+		_, err = lines.ReadString('\n')
+		require.NoError(t, err)
+	}
 }
