@@ -112,8 +112,9 @@ func (l *lookup) answer(text string, r *wheelReport) answer {
 func (a *answer) absent(r *wheelReport) {
 	a.State = "absent"
 	a.Verdict = "Not on the wheel, and no callback is running for it."
-	a.Advice = "So it was never added, or under another key; or it was cancelled; or its callback has run and returned: then the log of the " +
-		"program says what it did."
+	a.Advice = fmt.Sprintf("So one of these holds: it was never added, or under another key, or on another machine; it was added "+
+		"before this wheel was made, at %s; it was cancelled; or its callback has run and returned. What the callback did is in the "+
+		"program's log.", moment(r.Start, r.Now))
 	if r.Panicked > 0 {
 		a.Advice += fmt.Sprintf(" %s on this wheel panicked; the log has key, deadline and stack of each.",
 			count(r.Panicked, "callback has", "callbacks have"))
