@@ -111,7 +111,7 @@ func (w *Wheel) AddAt(t time.Time, fn func()) (Task, error) {
 	}
 	i := w.tasks.add(fn, nil)
 	w.count.Added++
-	if d > 0 {
+	if d > 0 && d < math.MaxInt64 { // else t lies beyond the end of time
 		d -= w.observe(now) - now // t is what counts, also while the wheel's time stands still
 	}
 	w.schedule(i, now, d)
