@@ -134,6 +134,9 @@ func (w *Wheel) running(match func(*worker) bool) (Place, bool) {
 // breathe lets go of the lock, which the caller holds, for others to take it.
 func (w *Wheel) breathe() {
 	w.mu.Unlock()
+	if w.pause != nil {
+		w.pause()
+	}
 	runtime.Gosched() // else this goroutine would get the lock again at once
 	w.mu.Lock()
 }

@@ -35,6 +35,7 @@ type Wheel struct {
 	crew     []*worker // worker goroutines
 	starting bool      // one of them has not come to take its first task yet
 	waiters  []waiter
+	pause    func() // of tests: called by breathe while the lock is free
 
 	count Stats // the counters of it, and Running
 	late  histogram
