@@ -7,7 +7,6 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -267,14 +266,8 @@ func (s *Store) move(t *timer, d time.Duration) {
 	heap.Fix(&s.live, t.seat)
 }
 
-// after returns the instant d from now, cut off where nanoseconds since 1970 end.
-func (s *Store) after(d time.Duration) time.Time {
-	end := time.Unix(0, math.MaxInt64)
-	if d > 0 && end.Sub(s.latest) < d {
-		return end
-	}
-	return s.latest.Add(max(d, 0))
-}
+// after returns the instant d from now.
+func (s *Store) after(d time.Duration) time.Time { return s.latest.Add(max(d, 0)) }
 
 // A queue is a heap of timers, those to be looked at first first.
 type queue []*timer

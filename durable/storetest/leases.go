@@ -7,13 +7,30 @@ import (
 	"github.com/fee15284/timingwheel/durable"
 )
 
+// neverEarly checks due times against the store's clock, as claims tell it; that
+// none is claimed before its time, claim checks each time.
 func neverEarly(s *suite) {
-	for i := range 20 {
-		s.expect(durable.Created, put(keyOf(i), time.Duration(i%5)*s.Unit+time.Duration(i)))
+	const slack = 2 * time.Millisecond // for what a store may round
+	for i := range 6 {
+		delay := time.Duration(i) * s.Unit
+		before := s.claim(1, far).Now
+		s.expect(durable.Created, put("near", delay))
+		c := s.one(far)
+		if c.Due.Before(before.Add(delay - slack)) {
+			s.Fatalf("put at %v or later with a delay of %v, due at %v", before, delay, c.Due)
+		}
+		s.expect(durable.Done, settle(durable.Ack, c))
 	}
 	s.expect(durable.Created, put("far", far))
-	s.many(20, far) // claim checks each against the store's clock
 	s.none()
+
+	// A delay below zero is none: it does not jump the queue.
+	s.expect(durable.Created, put("now", 0))
+	first := s.one(far)
+	s.expect(durable.Created, put("past", -far))
+	if c := s.one(far); c.Due.Before(first.Due) {
+		s.Fatalf("a timer put later, with a delay of %v, is due %v before one without", -far, first.Due.Sub(c.Due))
+	}
 }
 
 func dueOrder(s *suite) {
