@@ -284,21 +284,23 @@ func TestOverdueTimersRunInDueOrder(t *testing.T) {
 	b.counts(0, 0)
 }
 
-func TestConcurrencyIsBounded(t *testing.T) {
-	const limit = 5
-	b := newBench(t, durable.Options{Concurrency: limit})
+func TestConcurrencyIsBoundedAndUsed(t *testing.T) {
+	for _, limit := range []int64{1, 5, durable.MaxBatch + 60} {
+		testConcurrency(t, limit)
+	}
+}
+
+func testConcurrency(t *testing.T, limit int64) {
+	b := newBench(t, durable.Options{Concurrency: int(limit)})
 	var now, most, ran atomic.Int64
+	var once sync.Once
 	full := make(chan struct{})
 	b.handle(func(context.Context, durable.Delivery) error {
 		n := now.Add(1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
 		}
 		if n == limit {
-			select {
-			case <-full:
-			default:
-				close(full)
-			}
+			once.Do(func() { close(full) })
 		}
 		<-full // all places are taken once
 		ran.Add(1)
