@@ -59,7 +59,7 @@ func (s *Scheduler) begin(cancel context.CancelCauseFunc) error {
 		return ErrRunning
 	}
 	s.running, s.cancel, s.fatal = true, cancel, nil
-	s.taken, s.more, s.kicked, s.asleep = 0, false, true, false
+	s.taken, s.more, s.kicked, s.asleep = 0, false, false, false
 	s.pausing, s.closing = false, false
 	return nil
 }

@@ -122,7 +122,9 @@ func TestHandlerIsCancelledWhenTheLeaseCannotBeExtended(t *testing.T) {
 	}
 }
 
-func TestRunEndsGracefully(t *testing.T) {
+func TestRunEndsGracefully(t *testing.T) { synctest.Test(t, testRunEndsGracefully) }
+
+func testRunEndsGracefully(t *testing.T) {
 	b := newBench(t, durable.Options{Concurrency: 3})
 	release := make(chan struct{})
 	started := make(chan string, 10)
@@ -149,6 +151,7 @@ func TestRunEndsGracefully(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
+	synctest.Wait()
 	select {
 	case <-ended:
 		t.Fatal("Run did not wait for its handlers")
@@ -342,7 +345,11 @@ func TestOnePlaceOnTheWheelIsEnough(t *testing.T) {
 		if _, err := s.Add(ctx, durable.Timer{Topic: topic, Key: "slow"}, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute) // in the bubble
+		time.Sleep(30 * time.Second) // in the bubble
+		if b, err := store.Claim(ctx, 1, time.Second); err != nil || len(b.Claimed) != 0 {
+			t.Errorf("the lease was not extended: %+v, %v", b, err)
+		}
+		time.Sleep(time.Minute)
 		if st := s.Stats(); st.Succeeded != 1 || st.Lost != 0 || runs.Load() != 1 {
 			t.Errorf("%d runs, %+v", runs.Load(), st)
 		}

@@ -285,7 +285,7 @@ func TestOverdueTimersRunInDueOrder(t *testing.T) {
 }
 
 func TestConcurrencyIsBoundedAndUsed(t *testing.T) {
-	for _, limit := range []int64{1, 5, durable.MaxBatch + 60} {
+	for _, limit := range []int64{1, 5, 2*durable.MaxBatch + 60} {
 		testConcurrency(t, limit)
 	}
 }
@@ -309,6 +309,15 @@ func testConcurrency(t *testing.T, limit int64) {
 	})
 	for i := range 400 {
 		b.add(fmt.Sprint(i), 0)
+	}
+	<-b.store.Wake() // neither this nor Sync must be needed
+	ctx, cancel := context.WithCancel(b.ctx)
+	go func() {
+		<-full
+		cancel()
+	}()
+	if err := b.s.Run(ctx); err != nil || now.Load() != 0 {
+		t.Fatal(err, now.Load())
 	}
 	b.run()
 	if most.Load() != limit || ran.Load() != 400 {
