@@ -2,20 +2,17 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/fee15284/timingwheel/durable"
 )
 
-// enough is about how many bytes of payload one script takes: others wait while it
-// runs.
-const enough = 256 << 10
-
-// Apply implements durable.Store. A batch costs one round trip: one script for each
-// shard that it touches, more if the payloads are large. If the call returns an
-// error, shards that could be reached have carried out their part.
+// Apply implements durable.Store. A batch costs one round trip, with all the shards
+// that it touches at the same time; more if the payloads are large. Calls at the same
+// time share scripts. If the call returns an error, shards that could be reached have
+// carried out their part.
 //
 // The client may send a command again if the answer is lost. A Put or PutNew with an
 // ID answers as the first time; without one, a repeated Put answers Replaced, a
@@ -26,100 +23,80 @@ func (s *Store) Apply(ctx context.Context, ops []durable.Op) ([]durable.Status, 
 	}
 	defer s.calls.Done()
 	statuses := make([]durable.Status, len(ops))
-	for _, round := range s.rounds(ops) {
-		calls := make([]*call, len(round))
-		for i, p := range round {
-			calls[i] = &call{shard: p.shard, script: applyScript, args: s.applyArgs(p, ops)}
-		}
-		s.run(ctx, calls...)
-		var failed error
-		for i, p := range round {
-			if err := s.applied(calls[i], p, statuses); err != nil {
+	parcels := s.pack(ops)
+	var (
+		sending sync.WaitGroup
+		mu      sync.Mutex // guards failed
+		failed  error
+	)
+	sendAll := func(h *shard) {
+		for _, p := range parcels[h] { // one after the other, for the order
+			if err := s.send(ctx, h, p); err != nil {
+				mu.Lock()
 				failed = err
+				mu.Unlock()
+				return
+			}
+			for j, i := range p.ops {
+				statuses[i] = p.statuses[j]
 			}
 		}
-		if failed != nil {
-			return nil, failed
+	}
+	for h := range parcels {
+		if len(parcels) == 1 {
+			sendAll(h)
+			break
 		}
+		sending.Go(func() { sendAll(h) })
+	}
+	sending.Wait()
+	if failed != nil {
+		return nil, failed
 	}
 	return statuses, nil
 }
 
-// A part is the operations that one script carries out.
-type part struct {
-	shard *shard
-	ops   []int // places in the batch
-	size  int   // bytes of payload
-}
-
-// rounds divides a batch into parts. Those of a round are on different shards and
-// run at once; those of one shard, if there are several, in one round after another.
-func (s *Store) rounds(ops []durable.Op) [][]*part {
-	var rounds [][]*part
-	round := make(map[*shard]int)  // the last one in which the shard has a part
-	last := make(map[*shard]*part) // that part
+// pack divides a batch among the shards. Those of one shard are in one parcel, or in
+// several if the payloads are large.
+func (s *Store) pack(ops []durable.Op) map[*shard][]*parcel {
+	parcels := make(map[*shard][]*parcel, 1)
 	for i := range ops {
-		h := s.shardOf(nameOf(ops[i].Topic, ops[i].Key))
-		p := last[h]
-		if p == nil || p.size+len(ops[i].Payload) > enough {
-			if p != nil {
-				round[h]++
-			}
-			if round[h] == len(rounds) {
-				rounds = append(rounds, nil)
-			}
-			p = &part{shard: h}
-			last[h] = p
-			rounds[round[h]] = append(rounds[round[h]], p)
-		}
-		p.ops = append(p.ops, i)
-		p.size += len(ops[i].Payload)
-	}
-	return rounds
-}
-
-// applyArgs returns the arguments of apply.lua.
-func (s *Store) applyArgs(p *part, ops []durable.Op) []any {
-	args := make([]any, 0, 2+5*len(p.ops))
-	args = append(args, s.channel, p.shard.number)
-	for _, i := range p.ops {
 		op := &ops[i]
-		args = append(args, op.Kind.String(), nameOf(op.Topic, op.Key))
-		switch op.Kind {
-		case durable.Put, durable.PutNew:
-			args = append(args, micros(op.Delay), idOf(op.ID), op.Payload)
-		case durable.Redrive:
-			args = append(args, micros(op.Delay))
-		case durable.Ack:
-			args = append(args, op.Token)
-		case durable.Extend:
-			args = append(args, op.Token, micros(op.Delay))
-		case durable.Bury:
-			args = append(args, op.Token, op.Error)
-		case durable.Retry:
-			args = append(args, op.Token, micros(op.Delay), op.Error, !op.Uncounted)
+		name := nameOf(op.Topic, op.Key)
+		h := s.shardOf(name)
+		list := parcels[h]
+		if len(list) == 0 || list[len(list)-1].size+len(op.Payload) > enough {
+			list = append(list, &parcel{done: make(chan struct{})})
+			parcels[h] = list
 		}
+		p := list[len(list)-1]
+		p.ops = append(p.ops, i)
+		p.args = appendArgs(p.args, name, op)
+		p.size += len(op.Payload)
 	}
-	return args
+	return parcels
 }
 
-// applied stores the statuses of a part, and notes that a timer became the earliest.
-func (s *Store) applied(c *call, p *part, statuses []durable.Status) error {
-	values, err := c.values()
-	if err != nil {
-		return err
+// appendArgs appends the arguments of an operation, as apply.lua takes them.
+func appendArgs(args []any, name string, op *durable.Op) []any {
+	args = append(args, op.Kind.String(), name)
+	switch op.Kind {
+	case durable.Put, durable.PutNew:
+		// The bytes may be sent after the call has returned because its context
+		// ended, so they are not the caller's.
+		return append(args, micros(op.Delay), idOf(op.ID), string(op.Payload))
+	case durable.Redrive:
+		return append(args, micros(op.Delay))
+	case durable.Ack:
+		return append(args, op.Token)
+	case durable.Extend:
+		return append(args, op.Token, micros(op.Delay))
+	case durable.Bury:
+		return append(args, op.Token, op.Error)
+	case durable.Retry:
+		return append(args, op.Token, micros(op.Delay), op.Error, !op.Uncounted)
 	}
-	for _, i := range p.ops {
-		statuses[i] = durable.Status(values.integer())
-	}
-	look := values.integer()
-	if values.wrong || values.more() {
-		return fmt.Errorf("redisstore: %s did not answer each operation with an integer", p.shard.keys[0])
-	}
-	if look > 0 {
-		s.hint(p.shard, look) // our own hint comes by the channel, too, but later or not at all
-	}
-	return nil
+	return args // Cancel
 }
 
 // micros returns a delay in microseconds, rounded up.

@@ -60,9 +60,11 @@ func (s *Store) look(ctx context.Context, h *shard, max int, lease time.Duration
 		cursor = "0"
 	}
 	token := rand.Text()[:16] // 80 random bits
-	c := &call{shard: h, script: claimScript, args: []any{max, micros(lease), token, cursor}}
-	s.run(ctx, c)
-	r, err := claimed(c, token)
+	values, err := s.run(ctx, h, claimScript, max, micros(lease), token, cursor)
+	r, wrong := claimed(values, token)
+	if err == nil && wrong {
+		err = fmt.Errorf("redisstore: %s answered a claim with values that it does not return", h.keys[0])
+	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,29 +116,23 @@ type reply struct {
 	claimed []durable.Claimed
 }
 
-// claimed reads the answer of claim.lua.
-func claimed(c *call, token string) (*reply, error) {
-	values, err := c.values()
-	if err != nil {
-		return nil, err
-	}
-	r := &reply{now: values.integer(), head: values.integer() * 1000, cursor: values.text()}
+// claimed reads the answer of claim.lua, and says whether it was wrong.
+func claimed(values *answer, token string) (r *reply, wrong bool) {
+	r = &reply{now: values.integer(), head: values.integer() * 1000, cursor: values.text()}
 	if r.head == 0 {
 		r.head = math.MaxInt64
 	}
 	for values.more() {
 		topic, key := cut(values.text())
-		r.claimed = append(r.claimed, durable.Claimed{
+		c := durable.Claimed{
 			Timer:     durable.Timer{Topic: topic, Key: key},
 			Token:     token,
 			Due:       time.UnixMilli(values.integer()),
 			Attempt:   int(values.integer()),
 			LastError: values.text(),
-		})
-		r.claimed[len(r.claimed)-1].Payload = []byte(values.text())
+		}
+		c.Payload = []byte(values.text())
+		r.claimed = append(r.claimed, c)
 	}
-	if values.wrong {
-		return nil, fmt.Errorf("redisstore: %s answered a claim with values that it does not return", c.shard.keys[0])
-	}
-	return r, nil
+	return r, values.wrong
 }

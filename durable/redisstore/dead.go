@@ -23,11 +23,13 @@ func (s *Store) Dead(ctx context.Context, skip, max int) ([]durable.DeadTimer, e
 	defer s.calls.Done()
 	var all []durable.DeadTimer
 	for _, h := range s.shards {
-		c := &call{shard: h, script: deadScript, args: []any{skip, max - len(all)}}
-		s.run(ctx, c)
-		total, listed, err := listed(c)
+		values, err := s.run(ctx, h, deadScript, skip, max-len(all))
 		if err != nil {
 			return nil, err
+		}
+		total, listed, wrong := listed(values)
+		if wrong {
+			return nil, fmt.Errorf("redisstore: %s answered a list with values that it does not return", h.keys[0])
 		}
 		all = append(all, listed...)
 		if skip+len(listed) < total && len(listed) > 0 || len(all) == max {
@@ -38,27 +40,21 @@ func (s *Store) Dead(ctx context.Context, skip, max int) ([]durable.DeadTimer, e
 	return all, nil
 }
 
-// listed reads the answer of dead.lua.
-func listed(c *call) (total int, list []durable.DeadTimer, err error) {
-	values, err := c.values()
-	if err != nil {
-		return 0, nil, err
-	}
+// listed reads the answer of dead.lua, and says whether it was wrong.
+func listed(values *answer) (total int, list []durable.DeadTimer, wrong bool) {
 	total = int(values.integer())
 	for values.more() {
 		topic, key := cut(values.text())
-		list = append(list, durable.DeadTimer{
+		d := durable.DeadTimer{
 			Timer:     durable.Timer{Topic: topic, Key: key},
 			Died:      time.UnixMilli(values.integer()),
 			Attempts:  int(values.integer()),
 			LastError: values.text(),
-		})
-		list[len(list)-1].Payload = []byte(values.text())
+		}
+		d.Payload = []byte(values.text())
+		list = append(list, d)
 	}
-	if values.wrong {
-		return 0, nil, fmt.Errorf("redisstore: %s answered a list with values that it does not return", c.shard.keys[0])
-	}
-	return total, list, nil
+	return total, list, values.wrong
 }
 
 // Count implements durable.Store, in one round trip.

@@ -26,41 +26,14 @@ var (
 	deadScript  = redis.NewScript(recordLua + deadLua)
 )
 
-// A call is one run of a script on one shard.
-type call struct {
-	shard  *shard
-	script *redis.Script
-	args   []any
-	cmd    *redis.Cmd // after run
-}
-
-// run runs calls on different shards in one round trip; the answers, and what went
-// wrong, are in the calls. A server that does not know a script yet is sent its text.
-func (s *Store) run(ctx context.Context, calls ...*call) {
-	if len(calls) == 1 {
-		c := calls[0]
-		c.cmd = c.script.EvalSha(ctx, s.client, c.shard.keys, c.args...)
-	} else {
-		pipe := s.client.Pipeline()
-		for _, c := range calls {
-			c.cmd = c.script.EvalSha(ctx, pipe, c.shard.keys, c.args...)
-		}
-		_, _ = pipe.Exec(ctx) // each command has its error
-	}
-	for _, c := range calls {
-		if redis.HasErrorPrefix(c.cmd.Err(), "NOSCRIPT") {
-			c.cmd = c.script.Eval(ctx, s.client, c.shard.keys, c.args...)
-		}
-	}
-}
-
-// values returns what the script answered.
-func (c *call) values() (*values, error) {
-	list, err := c.cmd.Slice()
+// run runs a script on a shard. A server that does not know the script yet is sent its
+// text. The answer is empty if there is an error.
+func (s *Store) run(ctx context.Context, h *shard, script *redis.Script, args ...any) (*answer, error) {
+	list, err := script.Run(ctx, s.client, h.keys, args...).Slice()
 	if err != nil {
-		return nil, failure(err, c.shard.keys[0])
+		return new(answer), failure(err, h.keys[0])
 	}
-	return &values{list: list}, nil
+	return &answer{list: list}, nil
 }
 
 // failure says where a call failed.
@@ -71,32 +44,32 @@ func failure(err error, where string) error {
 	return fmt.Errorf("redisstore: %s: %w", where, err)
 }
 
-// values is the rest of an answer that has not been read. What is not there or has
+// An answer is what of a script's answer has not been read. What is not there or has
 // another type reads as zero and makes it wrong.
-type values struct {
+type answer struct {
 	list  []any
 	wrong bool
 }
 
-func (v *values) more() bool { return len(v.list) > 0 && !v.wrong }
+func (a *answer) more() bool { return len(a.list) > 0 && !a.wrong }
 
-func (v *values) pop() any {
-	if len(v.list) == 0 {
+func (a *answer) pop() any {
+	if len(a.list) == 0 {
 		return nil
 	}
-	x := v.list[0]
-	v.list = v.list[1:]
+	x := a.list[0]
+	a.list = a.list[1:]
 	return x
 }
 
-func (v *values) integer() int64 {
-	n, ok := v.pop().(int64)
-	v.wrong = v.wrong || !ok
+func (a *answer) integer() int64 {
+	n, ok := a.pop().(int64)
+	a.wrong = a.wrong || !ok
 	return n
 }
 
-func (v *values) text() string {
-	s, ok := v.pop().(string)
-	v.wrong = v.wrong || !ok
+func (a *answer) text() string {
+	s, ok := a.pop().(string)
+	a.wrong = a.wrong || !ok
 	return s
 }

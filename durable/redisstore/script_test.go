@@ -57,8 +57,8 @@ func TestLargePayloadsAreSplit(t *testing.T) {
 		ops[i].Payload = make([]byte, durable.MaxPayload)
 		ops[i].Payload[0] = byte(i)
 	}
-	if n := len(s.rounds(ops)); n < 20 {
-		t.Errorf("%d rounds for %d bytes", n, durable.MaxBatch*durable.MaxPayload)
+	if n := len(s.pack(ops)[s.shards[0]]); n < 20 {
+		t.Errorf("%d parcels for %d bytes", n, durable.MaxBatch*durable.MaxPayload)
 	}
 	for i, got := range apply(t, s, ops...) {
 		if want := durable.Created; i >= 90 && got != durable.Replaced || i < 90 && got != want {

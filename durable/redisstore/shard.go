@@ -18,6 +18,7 @@ const lookEvery = 900 * time.Millisecond
 type shard struct {
 	number int
 	keys   []string // see record.lua
+	outlet outlet
 
 	// The rest is guarded by Store.mu. Times are microseconds on the server's clock.
 	head   int64  // when somebody must look next, as far as we know; math.MaxInt64 if there is nothing

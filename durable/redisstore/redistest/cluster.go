@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,7 +24,7 @@ const slots = 16384
 func StartCluster(n int) (*Cluster, error) {
 	c := &Cluster{}
 	for i := range n {
-		node, err := Start("--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
+		node, err := Start("--cluster-enabled", "yes", "--cluster-node-timeout", "15000")
 		if err != nil {
 			c.Stop()
 			return nil, err
@@ -87,22 +88,17 @@ func (c *Cluster) join(ctx context.Context) error {
 	return nil
 }
 
-// complete waits until a node sees the whole cluster.
+// complete waits until a node sees the whole cluster, and serves its part.
 func complete(ctx context.Context, client *redis.Client, nodes int) error {
 	for {
-		info, err := client.ClusterShards(ctx).Result()
-		served := 0
-		for _, shard := range info {
-			for _, s := range shard.Slots {
-				served += int(s.End-s.Start) + 1
-			}
-		}
-		if err == nil && len(info) == nodes && served == slots {
+		info, err := client.ClusterInfo(ctx).Result()
+		if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", nodes)) &&
+			strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d\r", slots)) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d nodes, %d slots are known: %w", len(info), nodes, served, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("%w\n%s", errors.Join(ctx.Err(), err), info)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
