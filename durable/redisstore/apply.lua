@@ -1,16 +1,10 @@
 -- Carries out operations, each as durable.Store says.
 --
 -- ARGV: the channel for hints, the number of the shard, and for each operation its
--- kind, the name of the timer and what the kind takes: see the calls of arg below.
+-- kind, the name of the timer and what the kind takes: see the transitions below.
 -- Returns one status for each and, last, the new earliest score if it became
 -- earlier, else 0.
 local Created, Replaced, Exists, InFlight, Dead, Canceled, NotFound, Done, Stale = 1, 2, 3, 4, 5, 6, 7, 8, 9
-
-local at = 2
-local function arg()
-  at = at + 1
-  return ARGV[at]
-end
 
 -- The records are read when first needed, changed here, and written at the end.
 local records = {} -- name -> record, or false if there is none
@@ -18,20 +12,11 @@ local before = {} -- name -> p, f, d or false: the state when it was read
 local touched = {} -- the names, in order
 local growing = false -- whether something is added
 
-local function load(name)
-  if before[name] == nil then
-    local r = decode(redis.call('HGET', timers, name)) or false
-    records[name], before[name] = r, r and r.state
-    touched[#touched + 1] = name
-  end
-  return records[name]
-end
-
-local function put(name, delay, id, payload, replace)
-  local r = load(name)
+-- put is Put and PutNew. r is the record that is there, if any.
+local function put(r, name, delay, id, payload, replace)
   if r then
     if r.state == 'p' and r.id == id and id ~= '' then return Created end
-    if not replace then return ({p = Exists, f = InFlight, d = Dead})[r.state] end
+    if not replace then return r.state == 'p' and Exists or r.state == 'f' and InFlight or Dead end
   end
   local look = after(delay)
   records[name] = {state = 'p', look = look, due = look, attempts = 0, id = id, token = '', error = '', payload = payload}
@@ -47,97 +32,89 @@ local function pend(r, delay)
   return Done
 end
 
--- claimed returns the record if it was last claimed with the token.
-local function claimed(name, token)
-  local r = load(name)
-  return r and r.state == 'f' and r.token == token and r
+-- transition carries out one operation on the record r of a timer, or false. It returns
+-- the status, and how many arguments the operation has (a, b, c, d).
+local function transition(kind, name, r, a, b, c, d)
+  if kind == 'Put' or kind == 'PutNew' then -- delay, id, payload
+    return put(r, name, a, b, c, kind == 'Put'), 3
+
+  elseif kind == 'Cancel' then
+    if not r then return NotFound, 0 end
+    records[name] = false
+    return r.state == 'f' and InFlight or Canceled, 0
+
+  elseif kind == 'Redrive' then -- delay
+    if not r or r.state ~= 'd' then return NotFound, 1 end
+    r.attempts = 0
+    return pend(r, a), 1
+  end
+
+  -- The others are for who has the token of the latest claim, which is a.
+  local mine = r and r.state == 'f' and r.token == a
+  if kind == 'Ack' then
+    if mine then records[name] = false end
+    return mine and Done or Stale, 1
+
+  elseif kind == 'Extend' then -- token, delay
+    if mine then r.look = after(b) end
+    return mine and Done or Stale, 2
+
+  elseif kind == 'Bury' then -- token, error
+    if mine then kill(r, b) end
+    return mine and Done or Stale, 2
+
+  elseif kind == 'Retry' then -- token, delay, error, whether the attempt counts
+    if not mine then return Stale, 4 end
+    if d == '1' then r.error = c else r.attempts = r.attempts - 1 end
+    return pend(r, b), 4
+  end
+  return error('redisstore: unknown operation ' .. kind)
 end
 
-local transitions = {
-  Put = function(name) return put(name, arg(), arg(), arg(), true) end,
-  PutNew = function(name) return put(name, arg(), arg(), arg(), false) end,
-
-  Cancel = function(name)
-    local r = load(name)
-    if not r then return NotFound end
-    records[name] = false
-    return r.state == 'f' and InFlight or Canceled
-  end,
-
-  Redrive = function(name)
-    local r, delay = load(name), arg()
-    if not r or r.state ~= 'd' then return NotFound end
-    r.attempts = 0
-    return pend(r, delay)
-  end,
-
-  Ack = function(name)
-    local r = claimed(name, arg())
-    if not r then return Stale end
-    records[name] = false
-    return Done
-  end,
-
-  Retry = function(name)
-    local r, delay, why, counted = claimed(name, arg()), arg(), arg(), arg()
-    if not r then return Stale end
-    if counted == '1' then r.error = why else r.attempts = r.attempts - 1 end
-    return pend(r, delay)
-  end,
-
-  Extend = function(name)
-    local r, delay = claimed(name, arg()), arg()
-    if not r then return Stale end
-    r.look = after(delay)
-    return Done
-  end,
-
-  Bury = function(name)
-    local r, why = claimed(name, arg()), arg()
-    if not r then return Stale end
-    kill(r, why)
-    return Done
-  end,
-}
-
 local statuses = {}
+local at = 3
 while at < #ARGV do
-  local kind = arg()
-  statuses[#statuses + 1] = transitions[kind](arg())
+  local name = ARGV[at + 1]
+  local r = records[name]
+  if r == nil then
+    r = decode(redis.call('HGET', timers, name)) or false
+    records[name], before[name] = r, r and r.state
+    touched[#touched + 1] = name
+  end
+  local status, taken = transition(ARGV[at], name, r, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
+  statuses[#statuses + 1] = status
+  at = at + 2 + taken
 end
 
 -- What is written, each by one command with many arguments.
-local writes = {
-  {'HSET', timers}, {'HDEL', timers}, {'ZADD', live}, {'ZREM', live}, {'ZADD', dead}, {'ZREM', dead},
-}
-local hset, hdel, zaddLive, zremLive, zaddDead, zremDead = unpack(writes)
-local function add(command, a, b)
-  command[#command + 1] = a
-  command[#command + 1] = b
-end
+local hset, hdel = {'HSET', timers}, {'HDEL', timers}
+local addLive, remLive, addDead, remDead = {'ZADD', live}, {'ZREM', live}, {'ZADD', dead}, {'ZREM', dead}
 
 local head, earliest = first() or math.huge, math.huge
 for _, name in ipairs(touched) do
   local was, r = before[name], records[name]
-  if r then
-    add(hset, name, encode(r))
-    if r.state == 'd' then
-      add(zaddDead, r.look, name)
-    else
-      add(zaddLive, r.look, name)
-      earliest = math.min(earliest, r.look)
-    end
+  local is = r and r.state
+  if is then
+    push(hset, name, encode(r))
   elseif was then
-    add(hdel, name)
+    push(hdel, name)
   end
-  if was == 'd' and (not r or r.state ~= 'd') then add(zremDead, name) end
-  if (was == 'p' or was == 'f') and (not r or r.state == 'd') then add(zremLive, name) end
+  if is == 'd' then
+    push(addDead, r.look, name)
+  elseif is then
+    push(addLive, r.look, name)
+    if r.look < earliest then earliest = r.look end
+  end
+  if was == 'd' and is ~= 'd' then push(remDead, name) end
+  if (was == 'p' or was == 'f') and (not is or is == 'd') then push(remLive, name) end
 end
-
 if not growing then unfetter() end
-for _, command in ipairs(writes) do
-  if #command > 2 then redis.call(unpack(command)) end
-end
+write(hset)
+write(hdel)
+write(addLive)
+write(remLive)
+write(addDead)
+write(remDead)
 
 if earliest < head then
   statuses[#statuses + 1] = earliest

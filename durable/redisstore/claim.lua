@@ -11,12 +11,7 @@ local ending = after(ARGV[2])
 -- A script that takes large payloads stops early: others wait while it runs.
 local enough = 256 * 1024
 
-local hset, zadd, zaddDead, zremLive = {'HSET', timers}, {'ZADD', live}, {'ZADD', dead}, {'ZREM', live}
-local function add(command, a, b)
-  command[#command + 1] = a
-  command[#command + 1] = b
-end
-
+local hset, addLive, remLive, addDead = {'HSET', timers}, {'ZADD', live}, {'ZREM', live}, {'ZADD', dead}
 local found, size = {}, 0
 local due = redis.call('ZRANGEBYSCORE', live, '-inf', math.floor(now / 1000), 'LIMIT', 0, max)
 for _, name in ipairs(due) do
@@ -25,25 +20,26 @@ for _, name in ipairs(due) do
   if not r or r.state == 'd' then
     if not r then
       r = lost(raw)
-      add(hset, name, encode(r))
+      push(hset, name, encode(r))
     end
-    add(zaddDead, r.look, name)
-    add(zremLive, name)
+    push(addDead, r.look, name)
+    push(remLive, name)
   else
     r.state, r.token, r.look, r.attempts = 'f', token, ending, r.attempts + 1
-    add(hset, name, encode(r))
-    add(zadd, ending, name)
-    add(found, name, r.due)
-    add(found, r.attempts, r.error)
+    push(hset, name, encode(r))
+    push(addLive, ending, name)
+    push(found, name, r.due)
+    push(found, r.attempts, r.error)
     found[#found + 1] = r.payload
     size = size + #r.payload
     if size > enough then break end
   end
 end
 unfetter()
-for _, command in ipairs({hset, zadd, zaddDead, zremLive}) do
-  if #command > 2 then redis.call(unpack(command)) end
-end
+write(hset)
+write(addLive)
+write(remLive)
+write(addDead)
 
 -- Each timer is in just one index. If there are more timers than that, an index was
 -- deleted or is older than the hash: put back what is missing, some at each claim.

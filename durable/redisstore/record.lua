@@ -34,8 +34,7 @@ local function decode(raw)
 end
 
 local function encode(r)
-  local due = ''
-  if r.due ~= r.look then due = string.format('%.0f', r.due) end
+  local due = r.due == r.look and '' or string.format('%.0f', r.due)
   return string.format('%s%.0f;%s;%d;%s;%s;%d;', r.state, r.look, due, r.attempts, r.id, r.token, #r.error)
     .. r.error .. r.payload
 end
@@ -66,4 +65,15 @@ end
 -- drained.
 local function unfetter()
   redis.call('HDEL', timers, '')
+end
+
+-- push appends arguments to a command.
+local function push(command, a, b)
+  command[#command + 1] = a
+  command[#command + 1] = b
+end
+
+-- write runs a command that has more than its name and key.
+local function write(command)
+  if #command > 2 then redis.call(unpack(command)) end
 end
