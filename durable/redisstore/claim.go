@@ -17,7 +17,7 @@ import (
 // The timers of one shard come in their order. Each shard is looked into about
 // once a second if no hint comes, and so Batch.Next is at most a second away. A shard that
 // cannot be reached is left for a second, which is logged; Claim returns an error if
-// it reached none.
+// it meets two of them, or reaches none.
 //
 // If the answer is lost, the timers in it come back when their lease ends.
 func (s *Store) Claim(ctx context.Context, max int, lease time.Duration) (durable.Batch, error) {
@@ -41,6 +41,8 @@ func (s *Store) Claim(ctx context.Context, max int, lease time.Duration) (durabl
 			now = r.now
 		case len(b.Claimed) > 0:
 			return s.finish(b, now), nil // the lease of these runs: do not wait for others
+		case failed != nil:
+			return durable.Batch{}, err // not just one node; each call may wait for long
 		default:
 			failed = err
 		}

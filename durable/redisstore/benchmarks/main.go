@@ -37,7 +37,7 @@ type subject interface {
 	close()
 }
 
-// A measure is something that is measured of a subject, in some unit.
+// A measure is something that is measured of a subject.
 type measure struct {
 	what string
 	run  func(ctx context.Context, b *bench, s subject) ([]figure, error)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,18 +94,25 @@ func bytesPerTimer(ctx context.Context, b *bench, s subject) ([]figure, error) {
 	return []figure{{"bytes of memory per timer", (after - before) / float64(b.size)}}, err
 }
 
+// memory returns what the server uses, without its buffers.
 func (b *bench) memory(ctx context.Context) (float64, error) {
 	info, err := b.client.Info(ctx, "memory").Result()
 	if err != nil {
 		return 0, err
 	}
+	var used float64
 	for line := range strings.Lines(info) {
-		var n float64
-		if _, err := fmt.Sscanf(line, "used_memory_dataset:%f", &n); err == nil {
-			return n, nil
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		n, err := strconv.ParseFloat(value, 64)
+		switch {
+		case err != nil:
+		case name == "used_memory":
+			used += n
+		case name == "mem_aof_buffer" || name == "mem_clients_normal":
+			used -= n
 		}
 	}
-	return 0, fmt.Errorf("the server does not say how much memory it uses")
+	return used, nil
 }
 
 // drain puts timers that are due together, and has one consumer handle them.

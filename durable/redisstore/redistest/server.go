@@ -111,7 +111,11 @@ func (s *Server) await() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for {
-		err := client.Ping(ctx).Err()
+		conn, err := net.Dial("tcp", s.Addr) // go-redis logs it if nobody listens yet
+		if err == nil {
+			conn.Close()
+			err = client.Ping(ctx).Err()
+		}
 		if err == nil {
 			return nil
 		}
