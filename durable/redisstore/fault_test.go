@@ -187,19 +187,7 @@ func TestServerRestartsAndFreezes(t *testing.T) {
 	}
 	running(t, d)
 	var adding sync.WaitGroup
-	adding.Go(func() {
-		for i := range timers {
-			timer := durable.Timer{Topic: "order.unpaid", Key: fmt.Sprint(i)}
-			for {
-				if _, err := d.Add(t.Context(), timer, time.Duration(i%50)*20*time.Millisecond); err == nil {
-					break
-				} else if errors.Is(err, context.Canceled) {
-					return
-				}
-			}
-			time.Sleep(frozen / time.Duration(timers)) // so that it goes on while the server is away
-		}
-	})
+	adding.Go(func() { addSteadily(t, d, timers, frozen) })
 	time.Sleep(frozen / 4)
 	if err := errors.Join(srv.Kill(), srv.Run()); err != nil {
 		t.Fatal(err)
@@ -221,6 +209,23 @@ func TestServerRestartsAndFreezes(t *testing.T) {
 		t.Errorf("overlapping: %v, early: %v", audit.Overlapping, audit.Early)
 	}
 	t.Logf("%d timers, %d claimed again after a lease", timers, audit.Again)
+}
+
+// addSteadily adds timers over a while, each as often as it takes.
+func addSteadily(t *testing.T, d *durable.Scheduler, timers int, while time.Duration) {
+	for i := range timers {
+		timer := durable.Timer{Topic: "order.unpaid", Key: fmt.Sprint(i)}
+		for {
+			_, err := d.Add(t.Context(), timer, time.Duration(i%50)*20*time.Millisecond)
+			if errors.Is(err, context.Canceled) {
+				return
+			}
+			if err == nil {
+				break
+			}
+		}
+		time.Sleep(while / time.Duration(timers)) // so that it goes on while the server is away
+	}
 }
 
 // waitEmpty waits until a store has no timers.

@@ -68,6 +68,16 @@ func TestProcesses(t *testing.T) {
 	for _, w := range workers {
 		kill(t, w)
 	}
+	audit := auditOf(t, client, list)
+	if audit.Created != timers || audit.Handled != timers {
+		t.Errorf("%d timers were put and %d handled, want %d", audit.Created, audit.Handled, timers)
+	}
+	t.Logf("%d processes, %d killed, %d frozen", processes, rounds, rounds)
+}
+
+// auditOf checks the promises.
+func auditOf(t *testing.T, client *redis.Client, list string) *redistest.Audit {
+	t.Helper()
 	entries, err := redistest.ReadList(t.Context(), client, list)
 	if err != nil {
 		t.Fatal(err)
@@ -76,14 +86,12 @@ func TestProcesses(t *testing.T) {
 	if err := audit.Err(); err != nil {
 		t.Error(err)
 	}
-	if audit.Created != timers || audit.Handled != timers {
-		t.Errorf("%d timers were put and %d handled, want %d", audit.Created, audit.Handled, timers)
-	}
-	t.Logf("%d processes, %d killed, %d frozen: %d timers, %d claimed again after a lease, %d lost, %d overlapping; lateness p50 %d us, p99 %d us",
-		processes, rounds, rounds, timers, audit.Again, len(audit.Lost), len(audit.Overlapping), audit.Percentile(0.5), audit.Percentile(0.99))
 	if audit.Again == 0 {
 		t.Error("no timer was claimed again: the test has hit nobody")
 	}
+	t.Logf("%d timers, %d claimed again after a lease, %d lost, %d overlapping; lateness p50 %d us, p99 %d us",
+		audit.Created, audit.Again, len(audit.Lost), len(audit.Overlapping), audit.Percentile(0.5), audit.Percentile(0.99))
+	return audit
 }
 
 func startWorker(t *testing.T, addr, prefix string) *exec.Cmd {

@@ -174,6 +174,20 @@ func claimAndAck(ctx context.Context, b *bench, s subject) ([]figure, error) {
 	return []figure{{"claim+ack/s, 1 consumer", perSecond(b.size, began)}}, nil
 }
 
+// pressure has some callers add timers as fast as they can, until the function that it
+// returns is called.
+func pressure(ctx context.Context, callers int, s subject) (stop func()) {
+	ctx, quit := context.WithCancel(ctx)
+	var load sync.WaitGroup
+	for i := range callers {
+		load.Go(func() {
+			for n := 0; s.add(ctx, fmt.Sprintf("load-%02d-%08d", i, n), time.Hour) == nil; n++ {
+			}
+		})
+	}
+	return func() { quit(); load.Wait() }
+}
+
 // lateness puts some timers with random delays, perhaps while some callers add others
 // as fast as they can, and measures when they come: from the moment at which the add
 // was begun, by the clock of this process.
@@ -200,16 +214,7 @@ func lateness(ctx context.Context, how string, callers int, s subject) ([]figure
 		return nil, err
 	}
 	defer stop()
-	loading, quit := context.WithCancel(ctx)
-	var load sync.WaitGroup
-	for i := range callers {
-		load.Go(func() {
-			for n := 0; s.add(loading, fmt.Sprintf("load-%02d-%08d", i, n), time.Hour) == nil; n++ {
-			}
-		})
-	}
-	defer load.Wait()
-	defer quit()
+	defer pressure(ctx, callers, s)()
 	for i := range timers {
 		d := rand.N(within) + 100*time.Millisecond
 		mu.Lock()
