@@ -1,5 +1,5 @@
 // Benchmarks measures the wheel beside what a program would use without it, and
-// writes the figures, the tables of BENCHMARKS.md. Run it with
+// writes the figures, the tables of BENCHMARKS.md and the charts. Run it with
 // run.sh, which is in this directory.
 package main
 
@@ -14,8 +14,8 @@ func main() {
 	var opts options
 	flag.BoolVar(&opts.quick, "quick", false, "see whether everything works, with a hundredth of the tasks, and write only below the directory for temporary files")
 	flag.IntVar(&opts.counts, "counts", 0, "counts of each experiment; the default is 10, or 2 with -quick")
-	flag.BoolVar(&opts.render, "render", false, "measure nothing; make the tables again from results.txt")
-	flag.StringVar(&opts.root, "root", "..", "`directory` of BENCHMARKS.md; results go to benchmarks in it")
+	flag.BoolVar(&opts.render, "render", false, "measure nothing; make the tables and charts again from results.txt")
+	flag.StringVar(&opts.root, "root", "..", "`directory` of BENCHMARKS.md and docs; results go to benchmarks in it")
 	flag.Parse()
 	if err := opts.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
@@ -39,8 +39,10 @@ func (o options) run() error {
 		}
 		fmt.Println("writing to", root)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "benchmarks"), 0o755); err != nil {
-		return err
+	for _, dir := range []string{"benchmarks", "docs"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return err
+		}
 	}
 	raw := filepath.Join(root, "benchmarks", "results.txt")
 	if !o.render {
@@ -78,6 +80,9 @@ func render(raw, prose, root string) error {
 		return err
 	}
 	if err := save(filepath.Join(filepath.Dir(raw), "summary.csv"), r.writeSummary); err != nil {
+		return err
+	}
+	if err := drawCharts(r, filepath.Join(root, "docs")); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(prose)
