@@ -53,7 +53,10 @@ func (b *bench) record(name string, n int, metrics ...metric) {
 // each, so that what the machine does besides falls on all of them.
 func (b *bench) interleave(what string, counts int, experiments ...func()) {
 	begin := time.Now()
-	for range counts {
+	for count := range counts {
+		if time.Since(begin) > 20*time.Second {
+			fmt.Fprintf(b.log, "         count %d of %d: %s\n", count+1, counts, what)
+		}
 		for _, experiment := range experiments {
 			runtime.GC()
 			experiment()
@@ -121,10 +124,8 @@ func delay(i int) time.Duration {
 	return 10*time.Minute + time.Duration(scatter(i, 3_000_000))*time.Millisecond
 }
 
-// heapInUse returns the bytes that are reachable. It collects twice, since what
-// sync.Pools hold survives one collection.
+// heapInUse returns the bytes that are reachable.
 func heapInUse() float64 {
-	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -16,6 +16,7 @@ import (
 type volley struct {
 	start       time.Time
 	seen        []int32
+	begun       atomic.Bool
 	left        atomic.Int64
 	first, last time.Duration // when the first began and the last ended, since start
 	done        chan struct{}
@@ -29,11 +30,11 @@ func newVolley(n int) *volley {
 
 func (v *volley) callback(i int) func() {
 	return func() {
-		v.seen[i]++
-		switch v.left.Add(-1) {
-		case int64(len(v.seen)) - 1:
+		if !v.begun.Load() && v.begun.CompareAndSwap(false, true) {
 			v.first = time.Since(v.start)
-		case 0:
+		}
+		v.seen[i]++
+		if v.left.Add(-1) == 0 {
 			v.last = time.Since(v.start)
 			close(v.done)
 		}
@@ -91,9 +92,10 @@ func goZeroAtOnce(b *bench, n int) {
 
 // A stepClock is a clock that moves when it is told to. It starts no timers: the
 // wheel's Sync looks at the clock.
-type stepClock struct{ now time.Time }
+type stepClock struct{ passed atomic.Int64 } // ns
 
-func (c *stepClock) Now() time.Time                                      { return c.now }
+func (c *stepClock) Now() time.Time { return time.Unix(0, c.passed.Load()) }
+
 func (c *stepClock) AfterFunc(time.Duration, func()) timingwheel.Stopper { return unarmed{} }
 
 type unarmed struct{}
@@ -103,21 +105,21 @@ func (unarmed) Stop() bool { return true }
 // spread runs n callbacks that are spread over an hour, by one jump of the clock:
 // each cascades from the minute wheel, and fires.
 func spread(b *bench, n int) {
-	clock := &stepClock{now: time.Unix(0, 0)}
+	clock := new(stepClock)
 	w, err := timingwheel.New(timingwheel.Options{Clock: timingwheel.ClockOf(clock)})
 	if err != nil {
 		panic(err)
 	}
 	seen := make([]int32, n)
 	for i := range n {
-		d := time.Duration(scatter(i, 3_600_000)) * time.Millisecond
+		d := time.Duration(1+scatter(i, 3_599_999)) * time.Millisecond
 		if _, err := w.Add(d, func() { seen[i]++ }); err != nil {
 			panic(err)
 		}
 	}
 	runtime.GC()
 	begin := time.Now()
-	clock.now = clock.now.Add(time.Hour)
+	clock.passed.Add(int64(time.Hour))
 	w.Sync()
 	b.record(fmt.Sprintf("JumpAnHour/impl=wheel/due=%d", n), n,
 		metric{"ns/task", float64(time.Since(begin).Nanoseconds()) / float64(n)})

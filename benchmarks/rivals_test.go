@@ -85,3 +85,17 @@ func TestJumpRecordsEveryCallback(t *testing.T) {
 		t.Errorf("sample = %v", s)
 	}
 }
+
+func TestVolleyEndsWithItsLastCallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVolley(3)
+		for i := range 3 {
+			time.AfterFunc(time.Duration(i+1)*time.Second, v.callback(i))
+		}
+		b := newBench(true, 1, io.Discard)
+		v.record(b, "x")
+		if s := b.results.sample("FireAtOnce/impl=x/due=3", "ns/task"); len(s) != 1 || s[0] != 2e9/3.0 {
+			t.Errorf("sample = %v, want 2 s over 3 callbacks", s)
+		}
+	})
+}
