@@ -2,6 +2,7 @@ package timingwheel
 
 import (
 	"math"
+	"reflect"
 	"time"
 )
 
@@ -40,7 +41,7 @@ type Source[T Stopper] interface {
 // A clock that steps back makes the wheel's time stand still until it has caught
 // up. New refuses the Clock of a nil Source.
 func ClockOf[T Stopper](s Source[T]) Clock {
-	if s == nil {
+	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return Clock{isNil: true}
 	}
 	return Clock{
@@ -76,17 +77,17 @@ func (t *timeline) elapsed() time.Duration {
 	return t.clock.now().Sub(t.start)
 }
 
-// until returns the elapsed time and how far ahead of it an instant is.
-func (t *timeline) until(at time.Time) (elapsed, d time.Duration) {
-	if t.clock.now == nil && at != at.Round(0) { // at has a monotonic reading, so ours need not have more
-		elapsed = t.elapsed()
-		if ahead := at.Sub(t.start); ahead > elapsed {
-			d = ahead - elapsed
-		}
-		return elapsed, d
+// locate returns the elapsed time of an instant, and a reading to compare it with.
+// Both are cut off at the ends of time.
+func (t *timeline) locate(at time.Time) (elapsed, now time.Duration) {
+	if t.clock.now != nil || at != at.Round(0) {
+		return at.Sub(t.start), t.elapsed()
 	}
+	// Without a monotonic reading, at means what the wall clock shows now, which
+	// need not have gone on since the start as the monotonic clock has.
 	reading := t.reading()
-	return reading.Sub(t.start), at.Sub(reading)
+	now = reading.Sub(t.start)
+	return after(now, at.Sub(reading)), now
 }
 
 // floor returns the tick that has begun at an elapsed time.
@@ -114,7 +115,8 @@ func (t *timeline) offset(tick int64) time.Duration {
 // instant returns the time at which a tick begins.
 func (t *timeline) instant(tick int64) time.Time { return t.start.Add(t.offset(tick)) }
 
-// after returns elapsed + d, which are not negative, cut off at the end of time.
+// after returns elapsed + d, where elapsed is not negative, cut off at the end of
+// time.
 func after(elapsed, d time.Duration) time.Duration {
 	if d > math.MaxInt64-elapsed {
 		return math.MaxInt64

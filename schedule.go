@@ -36,8 +36,7 @@ func (w *Wheel) AddEvery(period time.Duration, fn func()) (Task, error) {
 	if period < w.tick {
 		return Task{}, w.reject(refuse(ErrPeriod, "AddEvery: period %v is less than a tick of %v", period, w.tick))
 	}
-	now := w.elapsed()
-	return w.addSeries("AddEvery", &series{period: period}, now, period, fn)
+	return w.addSeries("AddEvery", &series{period: period}, w.elapsed(), fn)
 }
 
 // AddSchedule runs fn at the times that a schedule names, each rounded up to its
@@ -64,21 +63,25 @@ func (w *Wheel) AddSchedule(s Schedule, fn func()) (Task, error) {
 	if next.IsZero() || !next.After(now) {
 		return Task{}, w.reject(refuse(ErrPeriod, "AddSchedule: the schedule's Next(%v) is %v, not later", now, next))
 	}
-	return w.addSeries("AddSchedule", &series{plan: s, last: next}, now.Sub(w.start), next.Sub(now), fn)
+	elapsed := now.Sub(w.start)
+	return w.addSeries("AddSchedule", &series{plan: s, last: next, next: after(elapsed, next.Sub(now))}, elapsed, fn)
 }
 
 // addSeries is called without the lock.
-func (w *Wheel) addSeries(method string, s *series, now, d time.Duration, fn func()) (Task, error) {
+func (w *Wheel) addSeries(method string, s *series, now time.Duration, fn func()) (Task, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.refusal(method); err != nil {
 		return Task{}, err
 	}
 	s.series = s
-	s.next = after(w.observe(now), d)
+	now = w.observe(now)
+	if s.period > 0 {
+		s.next = after(now, s.period)
+	} // else the schedule has named an instant, however long it took to do so
 	i := w.tasks.add(fn, &s.hook)
 	w.count.Added++
-	w.schedule(i, now, d)
+	w.scheduleAt(i, now, s.next)
 	return w.handle(i), nil
 }
 

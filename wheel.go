@@ -51,8 +51,9 @@ const (
 var wheels atomic.Uint32
 
 // New returns a running wheel. It owns no goroutine: while tasks are pending one
-// timer is armed, and goroutines exist only while callbacks run. A wheel needs no
-// Stop to be collected once nothing is pending.
+// timer is armed, and goroutines exist only while callbacks run. A wheel that was not
+// stopped can be collected once nothing is pending and its timer has called, which
+// it may still do once for a task that was cancelled.
 //
 // The error wraps ErrOptions and names the field, the value and the rule.
 func New(opts Options) (*Wheel, error) {
@@ -104,7 +105,7 @@ func (w *Wheel) AddAt(t time.Time, fn func()) (Task, error) {
 	if fn == nil {
 		return Task{}, w.reject(refuse(ErrNilFunc, "AddAt: fn is nil"))
 	}
-	now, d := w.until(t)
+	at, now := w.locate(t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.refusal("AddAt"); err != nil {
@@ -112,10 +113,7 @@ func (w *Wheel) AddAt(t time.Time, fn func()) (Task, error) {
 	}
 	i := w.tasks.add(fn, nil)
 	w.count.Added++
-	if d > 0 && d < math.MaxInt64 { // else t lies beyond the end of time
-		d -= w.observe(now) - now // t is what counts, also while the wheel's time stands still
-	}
-	w.schedule(i, now, d)
+	w.scheduleAt(i, w.observe(now), at)
 	return w.handle(i), nil
 }
 
@@ -186,6 +184,16 @@ func (w *Wheel) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.clamp(reading)
+}
+
+// Behind returns by how much the clock is behind the wheel's time: zero, unless the
+// clock was set back. Work that is due at a time t comes when the clock has moved by
+// t.Sub(w.Now()) + w.Behind(). Callbacks may call it.
+func (w *Wheel) Behind() time.Duration {
+	now := w.elapsed()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return after(w.observe(now)-max(now, 0), max(0, -max(now, -math.MaxInt64)))
 }
 
 // Next returns the next instant at which the wheel has work to do: a task falls
@@ -356,14 +364,21 @@ func (w *Wheel) clamp(t time.Time) time.Time {
 
 // schedule makes task i, which is in no list, due at d after a reading.
 func (w *Wheel) schedule(i uint32, now, d time.Duration) {
-	now = w.observe(now)
-	due := int64(0)
-	if d <= 0 {
-		due = w.floor(now)
+	if now = w.observe(now); d > 0 {
+		w.enter(i, now, w.ceil(after(now, d)))
 	} else {
-		due = w.ceil(after(now, d))
+		w.enter(i, now, w.floor(now))
 	}
-	w.enter(i, now, due)
+}
+
+// scheduleAt is schedule for an elapsed time. One that has passed is due at once,
+// but for the end of time, which stands for all that lies beyond it.
+func (w *Wheel) scheduleAt(i uint32, now, at time.Duration) {
+	if at <= now && at < math.MaxInt64 {
+		w.enter(i, now, w.floor(now))
+	} else {
+		w.enter(i, now, w.ceil(at))
+	}
 }
 
 // enter puts task i into its slot, or into the due queue if it is due and

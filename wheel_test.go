@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -69,15 +70,24 @@ func nothing() {}
 
 // A stepClock is a clock that only its owner moves, and that never calls a timer:
 // what is due is found by Sync. So a jump is one step for the wheel, too.
-type stepClock struct{ now atomic.Int64 } // nanoseconds since the epoch
+type stepClock struct {
+	now atomic.Int64 // nanoseconds since the epoch
+	far *time.Time   // if set, the time, beyond what nanoseconds reach
+}
 
 type noTimer struct{}
 
 func (noTimer) Stop() bool { return true }
 
 func (c *stepClock) AfterFunc(time.Duration, func()) noTimer { return noTimer{} }
-func (c *stepClock) Now() time.Time                          { return time.Unix(0, c.now.Load()) }
 func (c *stepClock) Add(d time.Duration)                     { c.now.Add(int64(d)) }
+
+func (c *stepClock) Now() time.Time {
+	if c.far != nil {
+		return *c.far
+	}
+	return time.Unix(0, c.now.Load())
+}
 
 func newStepWheel(t testing.TB, opts timingwheel.Options) (*timingwheel.Wheel, *stepClock) {
 	t.Helper()
@@ -276,6 +286,39 @@ func TestRule7AStepBackStandsStill(t *testing.T) {
 		mock.Set(latest.Add(time.Minute))
 		w.Sync()
 		assert.Equal(t, []string{"after", "before"}, r.ran())
+	}
+}
+
+func TestRule7AddAtWhileTheClockIsCenturiesBehind(t *testing.T) {
+	for _, year := range []int{1, 1500, 1720, 1740, 1969} {
+		w, c := newStepWheel(t, timingwheel.Options{})
+		c.Add(time.Hour)
+		w.Sync()
+		at := c.Now().Add(24 * time.Hour)
+		far := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		c.far = &far
+		task, err := w.AddAt(at, func() { t.Error("early") })
+		require.NoError(t, err)
+		w.Sync()
+		due, ok := w.Deadline(task)
+		require.True(t, ok)
+		require.True(t, due.Equal(at), "%v, not %v", due, at)
+	}
+}
+
+func TestAdvanceAfterTheClockWasSetBack(t *testing.T) {
+	for _, back := range []time.Duration{1, time.Second, time.Minute, 1000 * time.Hour} {
+		w, c := newStepWheel(t, timingwheel.Options{})
+		var at time.Time
+		add(t, w, time.Second, func() { at = c.Now() })
+		c.Add(time.Second - 1)
+		w.Sync()
+		c.Add(-back)
+		moves := 0
+		wheeltest.Advance(w, func(d time.Duration) { moves++; c.Add(d) }, back+time.Minute)
+		require.Equal(t, time.Unix(1, 0), at, "it sees its own instant")
+		require.LessOrEqual(t, moves, 3)
+		require.Zero(t, w.Behind())
 	}
 }
 
@@ -741,6 +784,25 @@ func TestRule17APanicInNextIsReportedAndEndsTheTask(t *testing.T) {
 	assert.Zero(t, w.Len())
 }
 
+func TestRule17TheFirstTimeCountsHoweverLongItTookToNameIt(t *testing.T) {
+	for _, lasts := range []time.Duration{0, time.Microsecond, 3 * time.Second, 10 * time.Second} {
+		w, c := newStepWheel(t, timingwheel.Options{})
+		task, err := w.AddSchedule(schedule(func(at time.Time) time.Time {
+			c.Add(lasts)
+			w.Now() // somebody looks at the clock meanwhile
+			return at.Add(5 * time.Second)
+		}), nothing)
+		require.NoError(t, err)
+		due, ok := w.Deadline(task)
+		if lasts < 5*time.Second {
+			require.True(t, ok)
+			require.Equal(t, 5*time.Second, due.Sub(time.Unix(0, 0)), "after %v", lasts)
+		}
+		wheeltest.Advance(w, c.Add, 5*time.Second)
+		require.Positive(t, w.Stats().Fired)
+	}
+}
+
 func TestRule18CancelEndsASeries(t *testing.T) {
 	w, mock := newWheel(t, timingwheel.Options{})
 	runs := 0
@@ -1060,7 +1122,7 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 	} {
 		w, err := timingwheel.New(opts)
 		assert.Nil(t, w)
-		assert.EqualError(t, err, text)
+		assert.EqualError(t, err, strings.TrimSpace(text))
 		assert.ErrorIs(t, err, timingwheel.ErrOptions)
 	}
 
@@ -1086,6 +1148,99 @@ func TestBadInputIsNamedAndChangesNothing(t *testing.T) {
 	assert.ErrorIs(t, err, timingwheel.ErrFull)
 	assert.EqualValues(t, 8, w.Stats().Rejected)
 	assert.EqualValues(t, 1, w.Stats().Added)
+}
+
+func TestAKeyThatNoMapTakesIsRefused(t *testing.T) {
+	w, _ := newWheel(t, timingwheel.Options{})
+	type loose struct{ a [2]any }
+	bad := loose{[2]any{1, []int{1}}}
+	k := timingwheel.NewKeyed(w, func(loose) {})
+	assert.ErrorIs(t, k.Add(bad, time.Hour), timingwheel.ErrOptions)
+	assert.ErrorContains(t, k.Add(bad, time.Hour), "cannot be compared")
+	_, err := k.AddNew(bad, time.Hour)
+	assert.ErrorIs(t, err, timingwheel.ErrOptions)
+	assert.False(t, k.Cancel(bad))
+	assert.False(t, k.Reset(bad, time.Hour))
+	_, ok := k.Deadline(bad)
+	assert.False(t, ok)
+	_, ok = k.Locate(bad)
+	assert.False(t, ok)
+	assert.Zero(t, w.Len())
+	assert.NoError(t, k.Add(loose{[2]any{1, "fine"}}, time.Hour))
+	assert.True(t, k.Cancel(loose{[2]any{1, "fine"}}))
+}
+
+// reachable returns the bytes that are reachable.
+func reachable() int64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestAnIdleWheelIsSmallerThan16KiB(t *testing.T) {
+	const n = 50
+	for _, tick := range []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Second} {
+		for name, use := range map[string]func(*timingwheel.Wheel, *timingwheel.Keyed[int]) error{
+			"new": func(*timingwheel.Wheel, *timingwheel.Keyed[int]) error { return nil },
+			"Add": func(w *timingwheel.Wheel, _ *timingwheel.Keyed[int]) error {
+				task, err := w.Add(time.Hour, nothing)
+				w.Cancel(task)
+				return err
+			},
+			"AddEvery": func(w *timingwheel.Wheel, _ *timingwheel.Keyed[int]) error {
+				task, err := w.AddEvery(time.Hour, nothing)
+				w.Cancel(task)
+				return err
+			},
+			"a burst of keys": func(_ *timingwheel.Wheel, k *timingwheel.Keyed[int]) error {
+				for i := range 2_000 {
+					if err := k.Add(i, time.Hour); err != nil {
+						return err
+					}
+				}
+				for i := range 2_000 {
+					k.Cancel(i)
+				}
+				return nil
+			},
+		} {
+			var wheels [n]*timingwheel.Wheel
+			var keyed [n]*timingwheel.Keyed[int]
+			before := reachable()
+			for i := range wheels {
+				w, err := timingwheel.New(timingwheel.Options{Tick: tick})
+				require.NoError(t, err)
+				wheels[i], keyed[i] = w, timingwheel.NewKeyed(w, func(int) {})
+				require.NoError(t, use(w, keyed[i]))
+			}
+			assert.Less(t, (reachable()-before)/n, int64(16<<10), "bytes of a wheel with a tick of %v after %s", tick, name)
+			runtime.KeepAlive(keyed)
+			for _, w := range wheels {
+				w.Stop()
+			}
+		}
+	}
+}
+
+func TestMemoryGoesBackAfterABurstThoughOneKeyIsLeft(t *testing.T) {
+	w, _ := newWheel(t, timingwheel.Options{})
+	k := timingwheel.NewKeyed(w, func(int) {})
+	const n = 200_000
+	before := reachable()
+	for i := range n {
+		require.NoError(t, k.Add(i, time.Hour))
+	}
+	full := reachable() - before
+	for i := range n - 1 {
+		require.True(t, k.Cancel(i))
+	}
+	assert.Less(t, reachable()-before, full/50, "of %d bytes", full)
+	_, pending := k.Deadline(n - 1)
+	assert.True(t, pending)
+	runtime.KeepAlive(k)
 }
 
 func TestStatsDescribeTheWheel(t *testing.T) {

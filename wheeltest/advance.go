@@ -23,9 +23,9 @@ func Advance(w *timingwheel.Wheel, move func(time.Duration), d time.Duration) {
 	for d > 0 {
 		step := d
 		if next, ok := w.Next(); ok {
-			// If the clock was set back, the wheel's time stands still and this
-			// is too small a step, but never too large a one.
-			step = min(step, max(next.Sub(w.Now()), 1))
+			if wait := max(next.Sub(w.Now()), 1) + w.Behind(); wait > 0 { // else it overflows
+				step = min(step, wait)
+			}
 		}
 		move(step)
 		d -= step
