@@ -3,6 +3,7 @@ package timingwheel
 import (
 	"fmt"
 	"iter"
+	"reflect"
 	"time"
 )
 
@@ -17,32 +18,20 @@ import (
 // and from callbacks.
 //
 // Beside what a task costs, a key costs its place in a map, one in an array of
-// keys, and 8 bytes.
+// keys, and 8 bytes. The last two are held in blocks for 127 tasks of the wheel: a
+// Keyed with few keys between very many other tasks may hold a block for each.
 type Keyed[K comparable] struct {
 	w      *Wheel
 	expire func(K)
 	hook   hook
-
-	// All below is guarded by the wheel's lock.
-	tasks map[K]uint32
-	most  int // of len(tasks) since tasks was made
-	keys  []*keyChunk[K]
-	spare *keyChunk[K] // one that is empty
+	loose  bool        // some values of K cannot be keys: it has an interface in it
+	keys   keyTable[K] // guarded by the wheel's lock
 }
-
-// A keyChunk holds the keys of the tasks in one chunk of the wheel's table.
-type keyChunk[K comparable] struct {
-	keys [chunkRows]K
-	used int
-}
-
-// smallMap is the number of keys up to which an empty map is kept for reuse.
-const smallMap = 128
 
 // NewKeyed returns a Keyed on a wheel; expire is called with each key whose time
 // has come, in the way of any callback. If either is nil, adding returns an error.
 func NewKeyed[K comparable](w *Wheel, expire func(K)) *Keyed[K] {
-	k := &Keyed[K]{w: w, expire: expire}
+	k := &Keyed[K]{w: w, expire: expire, loose: holdsInterface(reflect.TypeFor[K]())}
 	if w == nil {
 		k.w = &Wheel{stopped: true, timeline: timeline{tick: time.Second}}
 	}
@@ -73,7 +62,10 @@ func (k *Keyed[K]) add(method string, key K, d time.Duration, replace bool) (boo
 	if k.expire == nil {
 		return false, w.reject(refuse(ErrNilFunc, "%s: NewKeyed was given no function", method))
 	}
-	if key != key {
+	if !k.comparable(key) {
+		return false, w.reject(refuse(ErrOptions, "%s: key %v of type %T cannot be compared", method, key, key))
+	}
+	if !equal(key, key) {
 		// A map would take it, and never find it again.
 		return false, w.reject(refuse(ErrOptions, "%s: key %v does not equal itself", method, key))
 	}
@@ -83,7 +75,7 @@ func (k *Keyed[K]) add(method string, key K, d time.Duration, replace bool) (boo
 	if w.id == 0 {
 		return false, refuse(ErrStopped, "%s: NewKeyed was given no wheel", method)
 	}
-	i, pending := k.tasks[key]
+	i, pending := k.keys.find(key)
 	switch {
 	case pending && !w.stopped && !replace:
 		return false, nil
@@ -95,7 +87,7 @@ func (k *Keyed[K]) add(method string, key K, d time.Duration, replace bool) (boo
 		return false, err
 	}
 	i = w.tasks.add(nil, &k.hook)
-	k.set(i, key)
+	k.keys.set(i, key)
 	w.count.Added++
 	w.schedule(i, now, d)
 	return true, nil
@@ -117,7 +109,7 @@ func (k *Keyed[K]) Cancel(key K) bool {
 	w := k.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i, pending := k.tasks[key]
+	i, pending := k.find(key)
 	if pending {
 		w.discard(i, w.tasks.at(i))
 	}
@@ -132,7 +124,7 @@ func (k *Keyed[K]) Reset(key K, d time.Duration) bool {
 	now := w.elapsed()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i, pending := k.tasks[key]
+	i, pending := k.find(key)
 	if !pending || w.stopped {
 		return false
 	}
@@ -146,7 +138,7 @@ func (k *Keyed[K]) Deadline(key K) (time.Time, bool) {
 	w := k.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i, pending := k.tasks[key]
+	i, pending := k.find(key)
 	if !pending {
 		return time.Time{}, false
 	}
@@ -157,7 +149,7 @@ func (k *Keyed[K]) Deadline(key K) (time.Time, bool) {
 func (k *Keyed[K]) Len() int {
 	k.w.mu.Lock()
 	defer k.w.mu.Unlock()
-	return len(k.tasks)
+	return k.keys.len()
 }
 
 // Wheel returns the wheel that the keys are on; nil if NewKeyed was given none.
@@ -175,25 +167,75 @@ func (k *Keyed[K]) Wheel() *Wheel {
 // Callbacks may call it.
 func (k *Keyed[K]) Pending() iter.Seq2[K, time.Time] {
 	return func(yield func(K, time.Time) bool) {
-		w := k.w
-		w.mu.Lock()
-		// The step of a range over a map is made with the lock held, so that what
-		// others do to the map is to it as if the loop body had done it.
-		for key, i := range k.tasks {
-			due := w.instant(w.tasks.at(i).due)
-			w.mu.Unlock()
-			if !yield(key, due) {
+		var keys [chunkRows]K
+		var due [chunkRows]int64
+		for c := 0; ; c++ {
+			n, more := k.list(c, &keys, &due)
+			for row := range n {
+				if !yield(keys[row], k.w.instant(due[row])) {
+					return
+				}
+			}
+			if !more {
 				return
 			}
-			w.mu.Lock()
 		}
-		w.mu.Unlock()
 	}
+}
+
+// list copies the keys in chunk c and reports whether there are later chunks; it is
+// called without the lock.
+func (k *Keyed[K]) list(c int, keys *[chunkRows]K, due *[chunkRows]int64) (n int, more bool) {
+	k.w.mu.Lock()
+	defer k.w.mu.Unlock()
+	if c >= len(k.keys.chunks) {
+		return 0, false
+	}
+	if chunk := k.keys.chunks[c]; chunk != nil {
+		chunk.rows(c, func(i uint32, key K) {
+			keys[n], due[n] = key, k.w.tasks.at(i).due
+			n++
+		})
+	}
+	return n, true
+}
+
+// find returns the task of a key that is pending; it is called with the lock held.
+func (k *Keyed[K]) find(key K) (i uint32, pending bool) {
+	if !k.comparable(key) {
+		return 0, false
+	}
+	return k.keys.find(key)
+}
+
+// comparable reports whether a map takes the key: a slice in an interface, say,
+// makes it panic.
+func (k *Keyed[K]) comparable(key K) bool {
+	return !k.loose || reflect.ValueOf(&key).Elem().Comparable()
+}
+
+func equal[K comparable](a, b K) bool { return a == b }
+
+// holdsInterface reports whether values of a type have an interface in them.
+func holdsInterface(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Interface:
+		return true
+	case reflect.Array:
+		return holdsInterface(t.Elem())
+	case reflect.Struct:
+		for n := range t.NumField() {
+			if holdsInterface(t.Field(n).Type) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // start is called by the wheel, with its lock held, when the time of task i has
 // come.
-func (k *Keyed[K]) start(i uint32) expiry { return &expiring[K]{k, k.unset(i)} }
+func (k *Keyed[K]) start(i uint32) expiry { return &expiring[K]{k, k.keys.unset(i)} }
 
 // An expiring is a key whose time has come.
 type expiring[K comparable] struct {
@@ -205,44 +247,4 @@ func (e *expiring[K]) call()        { e.k.expire(e.key) }
 func (e *expiring[K]) name() string { return fmt.Sprint(e.key) }
 
 // drop is called by the wheel, with its lock held, when task i was cancelled.
-func (k *Keyed[K]) drop(i uint32) { k.unset(i) }
-
-// set notes that task i stands for a key.
-func (k *Keyed[K]) set(i uint32, key K) {
-	if k.tasks == nil {
-		k.tasks = make(map[K]uint32)
-	}
-	k.tasks[key] = i
-	k.most = max(k.most, len(k.tasks))
-	n := int(i >> 8)
-	for n >= len(k.keys) {
-		k.keys = append(k.keys, nil)
-	}
-	c := k.keys[n]
-	if c == nil {
-		if c, k.spare = k.spare, nil; c == nil {
-			c = new(keyChunk[K])
-		}
-		k.keys[n] = c
-	}
-	c.keys[uint8(i)-1] = key
-	c.used++
-}
-
-// unset forgets the key of task i and returns it. Go's maps do not shrink, so one
-// that was large is dropped once it is empty, and so are the arrays of keys.
-func (k *Keyed[K]) unset(i uint32) K {
-	n, row := i>>8, uint8(i)-1
-	c := k.keys[n]
-	key := c.keys[row]
-	var none K
-	c.keys[row] = none
-	if c.used--; c.used == 0 {
-		k.keys[n], k.spare = nil, c
-	}
-	delete(k.tasks, key)
-	if len(k.tasks) == 0 && k.most > smallMap {
-		k.tasks, k.most, k.keys = nil, 0, nil
-	}
-	return key
-}
+func (k *Keyed[K]) drop(i uint32) { k.keys.unset(i) }

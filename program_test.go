@@ -454,7 +454,7 @@ func (x *world) handle(j *job) Task {
 	}
 	x.w.mu.Lock()
 	defer x.w.mu.Unlock()
-	i, ok := x.keyed.tasks[j.key]
+	i, ok := x.keyed.keys.find(j.key)
 	if !ok {
 		return Task{}
 	}

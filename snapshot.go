@@ -98,7 +98,7 @@ func (k *Keyed[K]) Locate(key K) (Place, bool) {
 	w := k.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i, pending := k.tasks[key]; pending {
+	if i, pending := k.find(key); pending {
 		return w.placeOf(w.tasks.at(i)), true
 	}
 	return w.running(func(r *worker) bool {
