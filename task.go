@@ -1,6 +1,9 @@
 package timingwheel
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // A Task names one call of Add, AddAt, AddEvery or AddSchedule. It is a small
 // value without pointers: keep it, copy it, compare it, use it as a map key; it
@@ -51,10 +54,11 @@ func (e *entry) setPlace(p uint64) { e.id = e.id&^placeMask | p }
 func (e *entry) seq() uint64       { return e.id >> seqShift }
 func (e *entry) hooked() bool      { return e.id&hookedBit != 0 }
 
-// chunkRows makes a chunk 8,184 bytes: with the 8 bytes that Go's allocator puts
-// before an object that holds pointers this fills the size class of 8 KiB. With
-// one row more a chunk would take 9.25 KiB.
-const chunkRows = 255
+// chunkRows makes a chunk 4,088 bytes: with the 8 bytes that Go's allocator puts
+// before an object that holds pointers this fills the size class of 4 KiB. With one
+// row more a chunk would take 4.75 KiB. Twice the size would save a quarter of a
+// byte per task, and make an idle wheel that keeps a chunk larger than 16 KiB.
+const chunkRows = 127
 
 // A chunk is a block of entries that never moves. Row r of chunk c has the index
 // c<<8 | r+1, so that no task has index 0 and 0 can mean "none".
@@ -95,7 +99,7 @@ type expiry interface {
 // structure: it knows no time, no lock and no slots, and calls nobody.
 type table struct {
 	chunks []*chunk
-	holes  []uint32 // numbers of the nil places in chunks
+	holes  []uint32 // numbers of nil places in chunks, and of some that are not so any more
 	room   uint32   // number+1 of the first chunk with room
 	spare  uint32   // number+1 of the one empty chunk that is kept, outside the list
 	used   int
@@ -109,7 +113,7 @@ func (t *table) at(i uint32) *entry { return &t.chunks[i>>8].rows[uint8(i)-1] }
 // sequence number, else nil. Any index is allowed.
 func (t *table) find(i uint32, seq uint64) *entry {
 	c := i >> 8
-	if c >= uint32(len(t.chunks)) || t.chunks[c] == nil || uint8(i) == 0 {
+	if c >= uint32(len(t.chunks)) || t.chunks[c] == nil || uint8(i)-1 >= chunkRows {
 		return nil
 	}
 	if e := t.at(i); e.seq() == seq && seq != 0 {
@@ -189,20 +193,28 @@ func (t *table) roomy() uint32 {
 	if t.room != 0 {
 		return t.room - 1
 	}
-	n := t.spare
-	if n != 0 {
+	n := t.spare - 1
+	if t.spare != 0 {
 		t.spare = 0
-		n--
-	} else if last := len(t.holes) - 1; last >= 0 {
-		n = t.holes[last]
-		t.holes = t.holes[:last]
-		t.chunks[n] = new(chunk)
 	} else {
-		n = uint32(len(t.chunks))
-		t.chunks = append(t.chunks, new(chunk))
+		n = t.hole()
+		t.chunks[n] = new(chunk)
 	}
 	t.enterRoom(n)
 	return n
+}
+
+// hole returns the number of a nil place in the directory.
+func (t *table) hole() uint32 {
+	for last := len(t.holes) - 1; last >= 0; last-- {
+		n := t.holes[last]
+		t.holes = t.holes[:last]
+		if int(n) < len(t.chunks) && t.chunks[n] == nil {
+			return n
+		}
+	}
+	t.chunks = append(t.chunks, nil)
+	return uint32(len(t.chunks) - 1)
 }
 
 // enterRoom puts a chunk at the head of those with room: the next task then
@@ -238,11 +250,32 @@ func (t *table) emptied(n uint32) {
 	} else {
 		t.chunks[n] = nil
 		t.holes = append(t.holes, n)
+		t.trim()
 	}
 	if t.used == 0 && len(t.chunks) > 1 {
 		// Nothing is left that an index points to: drop the directory too.
 		t.chunks = []*chunk{t.chunks[t.spare-1]}
 		t.holes = nil
 		t.spare = 1
+	}
+}
+
+// trim cuts the directory behind its last chunk, and gives its memory back when it
+// has become much smaller.
+func (t *table) trim() {
+	last := len(t.chunks)
+	for last > 0 && t.chunks[last-1] == nil {
+		last--
+	}
+	t.chunks = t.chunks[:last]
+	if c := cap(t.chunks); c <= 64 || last > c/4 {
+		return
+	}
+	t.chunks = slices.Clone(t.chunks)
+	t.holes = nil
+	for n, c := range t.chunks {
+		if c == nil {
+			t.holes = append(t.holes, uint32(n))
+		}
 	}
 }

@@ -103,7 +103,7 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 		all = append(all, tab.add(nil, nil))
 	}
 	require.Len(t, tab.chunks, 100)
-	for _, i := range all[chunkRows:] {
+	for _, i := range all[chunkRows : 99*chunkRows] {
 		tab.remove(i)
 	}
 	require.NoError(t, in.table(&tab))
@@ -113,12 +113,31 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 			kept++
 		}
 	}
-	require.Equal(t, 2, kept, "the one in use, and a spare")
+	require.Equal(t, 3, kept, "those in use, and a spare")
 	for range 3 * chunkRows { // the holes are used again
 		tab.add(nil, nil)
 	}
 	require.Len(t, tab.chunks, 100)
 	require.NoError(t, in.table(&tab))
+	for _, i := range all[99*chunkRows:] {
+		tab.remove(i)
+	}
+	require.NoError(t, in.table(&tab))
+	for range 200 * chunkRows {
+		tab.add(nil, nil)
+	}
+	require.NoError(t, in.table(&tab))
+
+	tab, in, all = table{}, inspector{}, all[:0]
+	for range 1_000 * chunkRows {
+		all = append(all, tab.add(nil, nil))
+	}
+	for _, i := range all[1:] {
+		tab.remove(i)
+	}
+	require.NoError(t, in.table(&tab))
+	require.LessOrEqual(t, cap(tab.chunks), 4, "the directory is cut behind the last chunk")
+	require.LessOrEqual(t, cap(tab.holes), 4)
 
 	tab, in = table{}, inspector{}
 	all = all[:0]

@@ -12,7 +12,7 @@ import "math"
 // Walking all tasks for each look instead would touch a million cache lines, and
 // be wrong by what moves meanwhile.
 func (h *hierarchy) watch() bool {
-	const chunksAtOnce = 2
+	const chunksAtOnce = 4
 	if h.watched == math.MaxUint32 {
 		return true
 	}
