@@ -29,10 +29,18 @@ const topic = "order.unpaid"
 type faulty struct {
 	durable.Store
 	claims  atomic.Int64
+	deaf    bool                      // its Wake is never heard
 	mu      sync.Mutex                // guards all below
 	onApply func(op durable.Op) error // before it is applied; nil: nothing
 	onClaim func() error
 	applied func(op durable.Op, status durable.Status)
+}
+
+func (f *faulty) Wake() <-chan struct{} {
+	if f.deaf {
+		return nil
+	}
+	return f.Store.Wake()
 }
 
 // interfere sets the hooks.
@@ -487,6 +495,28 @@ func TestWakeBringsForwardTheNextClaim(t *testing.T) {
 	}
 	if key := <-ran; key != "near" {
 		t.Fatal(key)
+	}
+}
+
+// Wake is a hint and may be lost: what a scheduler has put itself, retries included,
+// it knows without.
+func TestOwnTimersNeedNoWake(t *testing.T) {
+	b := newBench(t, durable.Options{MaxAttempts: 2})
+	b.store.deaf = true
+	r := b.record(errors.New("no"))
+	b.run()
+	b.add("far", 24*time.Hour)
+	b.add("near", time.Minute)
+	b.advance(2 * time.Minute)
+	if len(r.runs) != 2 || r.runs[1].Attempt != 2 {
+		t.Fatalf("%+v", r.runs)
+	}
+	if status, err := b.s.Redrive(b.ctx, topic, "near"); status != durable.Done || err != nil {
+		t.Fatal(status, err)
+	}
+	b.wheel.Sync()
+	if len(r.runs) != 3 {
+		t.Fatalf("%+v", r.runs)
 	}
 }
 
