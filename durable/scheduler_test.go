@@ -508,7 +508,7 @@ func TestOwnTimersNeedNoWake(t *testing.T) {
 	b.add("far", 24*time.Hour)
 	b.add("near", time.Minute)
 	b.advance(2 * time.Minute)
-	if len(r.runs) != 2 || r.runs[1].Attempt != 2 {
+	if len(r.runs) != 2 || r.runs[0].Lateness != 0 || r.runs[1].Attempt != 2 || r.runs[1].Lateness >= time.Second {
 		t.Fatalf("%+v", r.runs)
 	}
 	if status, err := b.s.Redrive(b.ctx, topic, "near"); status != durable.Done || err != nil {
