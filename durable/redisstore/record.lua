@@ -23,7 +23,8 @@ end
 local header = '^([pfd])(%d+);(%d*);(%d+);(%w*);(%w*);(%d+);()'
 
 local function decode(raw)
-  local state, look, due, attempts, id, token, length, at = string.match(raw or '', header)
+  if not raw then return nil end
+  local state, look, due, attempts, id, token, length, at = string.match(raw, header)
   if not state then return nil end
   local rest = at + length
   return {
