@@ -19,8 +19,8 @@ import (
 )
 
 // long reports whether the long versions of the tests are asked for, by
-// REDISSTORE_LONG=1.
-func long() bool { return os.Getenv("REDISSTORE_LONG") != "" }
+// TIMINGWHEEL_LONG=1.
+func long() bool { return os.Getenv("TIMINGWHEEL_LONG") != "" }
 
 // scheduler makes a scheduler on a wheel with ticks of 10 ms.
 func scheduler(t *testing.T, s durable.Store, o durable.Options) *durable.Scheduler {
