@@ -18,7 +18,7 @@ import (
 func TestCallersGatherAndMayLeave(t *testing.T) {
 	t.Parallel()
 	srv := own(t)
-	client := redis.NewClient(&redis.Options{Addr: srv.Addr, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: srv.Addr, MaxRetries: -1, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := open(t, client, freshPrefix(), 1)
 	apply(t, s, putOp(0, lease))
