@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -97,7 +98,23 @@ func environmentTable(r *results) string {
 		rows = append(rows, []string{s[0], r.get(s[1])})
 	}
 	rows = append(rows, []string{"system", r.get("goos") + "/" + r.get("goarch")}, []string{"command", "`" + r.get("command") + "`"})
-	return table(rows)
+	return table(rows) + warnings(r)
+}
+
+// warnings says why the figures of a run are not to be relied on, if so.
+func warnings(r *results) string {
+	text := ""
+	if r.size(million) != million {
+		text += fmt.Sprintf("\n**Quick run: there were %d tasks wherever it says 1M below, and so on in proportion. "+
+			"It shows that everything works, and nothing else.**\n", r.size(million))
+	}
+	if counts, err := strconv.Atoi(r.get("counts")); err == nil && counts < 10 {
+		text += fmt.Sprintf("\n**Provisional: %d counts instead of 10.**\n", counts)
+	}
+	if load, err := strconv.ParseFloat(r.get("load"), 64); err == nil && load > 0.5 {
+		text += fmt.Sprintf("\n**Provisional: %g other programs wanted the processors when the run began.**\n", load)
+	}
+	return text
 }
 
 // An impl is a contender as results and readers name it.

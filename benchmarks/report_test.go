@@ -108,3 +108,21 @@ func TestModelIsBoundByTheLockOrTheProcessors(t *testing.T) {
 		}
 	}
 }
+
+func TestRunsThatAreNotToBeReliedOnSaySo(t *testing.T) {
+	r := new(results)
+	for _, s := range [][2]string{{"scale", "100"}, {"counts", "2"}, {"load", "5.5"}} {
+		r.set(s[0], s[1])
+	}
+	for _, want := range []string{"10000 tasks wherever it says 1M", "2 counts instead of 10", "5.5 other programs"} {
+		if got := warnings(r); !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	r = new(results)
+	r.set("counts", "10")
+	r.set("load", "0.10")
+	if got := warnings(r); got != "" {
+		t.Errorf("a good run says %q", got)
+	}
+}
