@@ -314,7 +314,6 @@ func latenessChart(r *results) (*plot.Plot, error) {
 		p.Legend.Add(c.title, line)
 		low, high = math.Min(low, points[0].X), math.Max(high, points[len(points)-2].X)
 	}
-	p.Legend.Top, p.Legend.Left, p.Legend.XOffs, p.Legend.YOffs = false, false, -6, 6
 	p.X.Min, p.X.Max = low-1, math.Min(high, 30)+1
 	p.Y.Min, p.Y.Max = 0, 100
 	return p, nil
