@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -25,44 +26,61 @@ type mutant struct {
 
 var (
 	root = flag.String("root", "..", "directory of the root module")
+	jobs = flag.Int("jobs", 2, "mutants at once")
+	from = flag.Int("from", 1, "number of the first mutant")
 	only = flag.Int("only", 0, "number of the one mutant to try")
 	fast = flag.String("fast", "Rule|Programs|Reachable|AgreesWithASortedList|TableAgrees|Whatever|TheAlarm|ALoss|Fuzz", "tests to try first")
 )
 
 func main() {
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "mutation")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = os.CopyFS(dir, os.DirFS(*root))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	killed, survived, same := 0, 0, 0
-	for n, m := range mutants {
-		if *only != 0 && *only != n+1 {
-			continue
+	todo := make(chan int)
+	go func() {
+		for n := range mutants {
+			if n+1 >= *from && (*only == 0 || *only == n+1) {
+				todo <- n
+			}
 		}
-		verdict, detail := try(dir, m)
-		fmt.Printf("%3d %-9s %-12s %s\n", n+1, verdict, m.file, oneLine(m))
-		switch {
-		case verdict == "killed":
-			killed++
-			detail = killer(detail, *only != 0)
-		case m.same != "":
-			same++
-			detail = "equivalent: " + m.same
-		default:
-			survived++
-		}
-		if detail != "" {
-			fmt.Printf("              %s\n", detail)
-		}
+		close(todo)
+	}()
+	var score struct {
+		sync.Mutex
+		killed, survived, same int
 	}
-	fmt.Printf("%d killed, %d survived, %d equivalent\n", killed, survived, same)
-	if survived > 0 {
+	var wait sync.WaitGroup
+	for range *jobs {
+		wait.Go(func() {
+			dir, err := os.MkdirTemp("", "mutation")
+			if err == nil {
+				defer os.RemoveAll(dir)
+				err = os.CopyFS(dir, os.DirFS(*root))
+			}
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			for n := range todo {
+				m := mutants[n]
+				verdict, detail := try(dir, m)
+				score.Lock()
+				switch {
+				case verdict == "killed":
+					score.killed++
+					detail = killer(detail, *only != 0)
+				case m.same != "":
+					score.same++
+					detail = "equivalent: " + m.same
+				default:
+					score.survived++
+				}
+				fmt.Printf("%3d %-9s %-12s %s\n              %s\n", n+1, verdict, m.file, oneLine(m), detail)
+				score.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	fmt.Printf("%d killed, %d survived, %d equivalent\n", score.killed, score.survived, score.same)
+	if score.survived > 0 {
 		os.Exit(1)
 	}
 }
@@ -83,9 +101,9 @@ func try(dir string, m mutant) (verdict, output string) {
 	}
 	defer os.WriteFile(path, source, 0o644)
 	for _, args := range [][]string{
-		{"test", "-short", "-failfast", "-timeout", "40s", "-run", *fast, "."},
-		{"test", "-short", "-failfast", "-timeout", "120s", ".", "./wheeltest"},
-		{"test", "-failfast", "-timeout", "180s", ".", "./wheeltest"},
+		{"test", "-vet=off", "-short", "-failfast", "-timeout", "40s", "-run", *fast, "."},
+		{"test", "-vet=off", "-short", "-failfast", "-timeout", "120s", ".", "./wheeltest"},
+		{"test", "-vet=off", "-failfast", "-timeout", "180s", ".", "./wheeltest"},
 	} {
 		switch out, err := run(dir, args...); {
 		case err == nil:
