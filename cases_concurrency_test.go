@@ -138,15 +138,15 @@ func TestEachAddThatRacesStopIsRefusedOrPending(t *testing.T) {
 }
 
 func TestStopIsLegalAtAnyTimeAndAnyNumberOfTimes(t *testing.T) {
-	w, c, j := stage(t, time.Second)
-	w.Stop() // before the first Add
-	w.Stop()
-	_, err := w.Add(0, func() {})
+	unused, _, _ := stage(t, time.Second)
+	unused.Stop() // before the first Add
+	unused.Stop()
+	_, err := unused.Add(0, func() {})
 	require.ErrorIs(t, err, timingwheel.ErrStopped)
-	require.NoError(t, w.Shutdown(context.Background()))
-	w.Sync()
+	require.NoError(t, unused.Shutdown(context.Background()))
+	unused.Sync()
 
-	w, c, j = stage(t, time.Second)
+	w, c, j := stage(t, time.Second)
 	mustAdd(t, w, time.Second, func() { j.note(0)(); w.Stop(); w.Stop() })
 	mustAdd(t, w, time.Second, j.note(1)) // due too, but nothing starts any more
 	mustAdd(t, w, time.Hour, j.note(2))

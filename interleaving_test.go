@@ -116,7 +116,6 @@ func TestWhateverHappensBetweenReadingAndLockingNoTaskIsLostOrDoubled(t *testing
 		*account
 		c     *doorClock
 		keyed *Keyed[int]
-		keys  []int
 	}
 	acts := map[string]func(*scene){
 		"an add without delay":   func(s *scene) { s.add(0) },
