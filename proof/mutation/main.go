@@ -27,6 +27,7 @@ type mutant struct {
 var (
 	root = flag.String("root", "..", "directory of the root module")
 	jobs = flag.Int("jobs", 2, "mutants at once")
+	deep = flag.Bool("deep", false, "give survivors the long tests, too")
 	from = flag.Int("from", 1, "number of the first mutant")
 	only = flag.Int("only", 0, "number of the one mutant to try")
 	fast = flag.String("fast", "Rule|Programs|Reachable|AgreesWithASortedList|TableAgrees|Whatever|TheAlarm|ALoss|Fuzz", "tests to try first")
@@ -100,11 +101,14 @@ func try(dir string, m mutant) (verdict, output string) {
 		return "broken", err.Error()
 	}
 	defer os.WriteFile(path, source, 0o644)
-	for _, args := range [][]string{
+	steps := [][]string{
 		{"test", "-vet=off", "-short", "-failfast", "-timeout", "40s", "-run", *fast, "."},
 		{"test", "-vet=off", "-short", "-failfast", "-timeout", "120s", ".", "./wheeltest"},
-		{"test", "-vet=off", "-failfast", "-timeout", "180s", ".", "./wheeltest"},
-	} {
+	}
+	if *deep {
+		steps = append(steps, []string{"test", "-vet=off", "-failfast", "-timeout", "300s", ".", "./wheeltest"})
+	}
+	for _, args := range steps {
 		switch out, err := run(dir, args...); {
 		case err == nil:
 		case strings.Contains(out, "[build failed]"):
