@@ -23,7 +23,7 @@ func TestAKeyThatNoMapTakesLeavesTheWheelAsItWas(t *testing.T) {
 		"Reset":    func() { k.Reset(bad, time.Second) },
 		"Deadline": func() { k.Deadline(bad) },
 	} {
-		require.Panics(t, call, name)
+		require.NotPanics(t, call, name)
 		require.Equal(t, 1, k.Len(), "%s: no lock is left held, nothing has changed", name)
 		require.Equal(t, 1, w.Len(), name)
 	}
