@@ -366,3 +366,16 @@ func TestAWheelThatIsDroppedCanBeCollected(t *testing.T) {
 		})
 	}
 }
+
+func TestTheFirstTasksOfTwoWheelsAreNotEachOthers(t *testing.T) {
+	one, _, _ := stage(t, time.Second)
+	two, _, _ := stage(t, time.Second)
+	first, second := mustAdd(t, one, time.Hour, func() {}), mustAdd(t, two, time.Hour, func() {})
+	require.NotEqual(t, first, second)
+	require.False(t, one.Cancel(second))
+	require.False(t, two.Reset(first, 0))
+	_, ok := one.Deadline(second)
+	require.False(t, ok)
+	require.Equal(t, 1, one.Len())
+	require.Equal(t, 1, two.Len())
+}

@@ -95,3 +95,25 @@ func TestKeysMayComeAndGoWhileTheyAreListed(t *testing.T) {
 	}
 	require.Zero(t, w.Len())
 }
+
+func TestAReplacedKeyMakesItsOldHandleStale(t *testing.T) {
+	w, c, j := stage(t, time.Second)
+	k := timingwheel.NewKeyed(w, func(key int) { j.note(key)() })
+	require.NoError(t, k.Add(7, time.Second))
+	var old timingwheel.Task
+	for task := range w.Pending() {
+		old = task
+	}
+	require.NoError(t, k.Add(7, 2*time.Second))
+	require.False(t, w.Cancel(old))
+	require.False(t, w.Reset(old, 0))
+	_, ok := w.Deadline(old)
+	require.False(t, ok)
+	require.Equal(t, 1, k.Len())
+	c.move(time.Second)
+	w.Sync()
+	require.Empty(t, j.runs())
+	c.move(time.Second)
+	w.Sync()
+	require.Equal(t, []int{7}, j.runs())
+}

@@ -362,3 +362,33 @@ func TestOnTheSystemClockASeriesKeepsItsGrid(t *testing.T) {
 		require.True(t, w.Cancel(task))
 	})
 }
+
+func TestASeriesThatIsLateQueuesBehindWhatWasDueBefore(t *testing.T) {
+	w, c, j := stage(t, time.Second)
+	block, again := make(chan struct{}), make(chan struct{})
+	started := make(chan struct{}, 2)
+	first := true
+	series, err := w.AddEvery(5*time.Second, func() {
+		if j.note(0)(); first {
+			first = false
+			started <- struct{}{}
+			<-block
+		}
+	})
+	require.NoError(t, err)
+	mustAdd(t, w, 12*time.Second, func() { j.note(1)(); started <- struct{}{}; <-again })
+	c.move(5 * time.Second)
+	<-started
+	c.move(23*time.Second + 1)
+	for w.Stats().Due == 0 { // the alarm's goroutine may still be on its way
+		runtime.Gosched()
+	}
+	close(block)
+	<-started // the other one runs first, and blocks the only worker
+	deadline, ok := w.Deadline(series)
+	require.True(t, ok)
+	require.Equal(t, 28*time.Second, deadline.Sub(c.start), "it is due at once, by the tick in which its run ended")
+	close(again)
+	w.Sync()
+	require.Equal(t, []int{0, 1, 0}, j.runs())
+}

@@ -341,3 +341,67 @@ func TestStopWhileACascadeLetsGoOfTheLockLeavesTheRestListed(t *testing.T) {
 		require.NoError(t, sound(w, &in))
 	})
 }
+
+// A kick catches up without an alarm. There may be a second one after the first,
+// and the alarm must be set for what comes later.
+func TestAWheelWhoseAlarmIsLateIsKickedEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &handClock{now: time.Unix(1e9, 0), alarms: map[*handAlarm]bool{}}
+		w, err := New(Options{Clock: ClockOf(c), Concurrency: 1})
+		require.NoError(t, err)
+		a := &account{w: w}
+		for round := range 10 {
+			a.add(time.Second)
+			a.add(time.Hour)
+			c.move(5 * time.Second) // and no alarm rings
+			a.add(0)
+			synctest.Wait()
+			require.Equal(t, []int{0, 2}, a.order, "round %d", round)
+			next, ok := w.Next()
+			require.True(t, ok)
+			require.Len(t, c.alarms, 1)
+			for alarm := range c.alarms {
+				require.False(t, alarm.at.After(next), "the alarm is set for what comes next")
+				require.True(t, alarm.at.After(c.Now()), "it is not the old one")
+			}
+			a.cancel(1)
+			a.tasks, a.ran, a.canceled, a.order = nil, nil, nil, nil
+		}
+	})
+}
+
+// The clock is set back between Add's reading of it and the arming: the wheel's
+// time stands at the latest reading, and what is due by then runs at once.
+func TestAStepBackWhileArmingHoldsUpNothingThatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &doorClock{handClock: &handClock{now: time.Unix(1e9, 0), alarms: map[*handAlarm]bool{}}}
+		w, err := New(Options{Clock: ClockOf(c), Concurrency: 1})
+		require.NoError(t, err)
+		c.w = w
+		a := &account{w: w}
+		c.move(100 * time.Second)
+		a.add(30 * time.Second)
+		c.move(35 * time.Second) // the alarm is late
+		c.act, c.count, c.at = func() { c.move(-time.Minute) }, 0, 1
+		a.add(30 * time.Second) // in a minute slot that comes round before the first task
+		synctest.Wait()
+		require.Equal(t, []int{0}, a.order)
+		require.Equal(t, time.Unix(1e9+135, 0), w.Now())
+	})
+}
+
+// One worker at a time is on its way to its first task: it hires the next one
+// itself if it leaves others behind.
+func TestTasksThatFallDueTogetherAreMetByOneWorkerAtFirst(t *testing.T) {
+	w, err := New(Options{})
+	require.NoError(t, err)
+	w.mu.Lock()
+	for range 5 {
+		w.schedule(w.tasks.add(func() {}, nil), 0, 0)
+	}
+	workers := len(w.crew)
+	w.mu.Unlock()
+	require.Equal(t, 1, workers)
+	w.Sync()
+	require.Zero(t, w.Len())
+}

@@ -65,7 +65,7 @@ var mutants = []mutant{
 	{file: "wheel.go", old: "w.kicked = false\n", new: ""},
 	{file: "wheel.go", old: "if next, ok := w.wheels.next(); ok && next < w.armed {\n\t\t\tw.arm(next)", new: "if next, ok := w.wheels.next(); ok && next < w.armed-1 {\n\t\t\tw.arm(next + 1)"},
 	{file: "wheel.go", old: "if max(now, w.latest) >= w.offset(tick) {", new: "if now >= w.offset(tick) {"},
-	{file: "wheel.go", old: "if now = w.elapsed(); now-before <= w.tick/8 {", new: "if true {"},
+	{file: "wheel.go", old: "if now = w.elapsed(); now-before <= w.tick/8 {", new: "if now = w.elapsed(); now-before < never {"},
 	{file: "wheel.go", old: "if tick > w.floor(math.MaxInt64) {", new: "if false {"},
 	{file: "wheel.go", old: "if w.alarm != nil {\n\t\t\tw.alarm.Stop()", new: "if false {\n\t\t\tw.alarm.Stop()"},
 	{file: "wheel.go", old: "func (w *Wheel) hint() { go w.wake() }", new: "func (w *Wheel) hint() { w.wake() }"},
