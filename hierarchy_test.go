@@ -409,6 +409,20 @@ func TestAdvanceByTwoCallersWithDifferentEndsLosesNothing(t *testing.T) {
 	require.Equal(t, 20, d.due.count)
 }
 
+func TestTheHandNeverGoesBack(t *testing.T) {
+	d := newDial(t, tick1s, 3700)
+	for _, far := range []bool{false, true} {
+		if far {
+			d.put(200)
+		}
+		for _, to := range []int64{3699, 60, 0, -1} {
+			require.True(t, d.h.advance(to, &d.due, 10))
+			require.Equal(t, int64(3700), d.h.hand)
+			require.NoError(t, d.check())
+		}
+	}
+}
+
 func TestTheRingsOfEveryTickAreSound(t *testing.T) {
 	for sizes, n := range map[string]int{"[60 60 24]": 1, "[2 60 60 24]": 2, "[1000 60 60 24]": 1000, "[64 60 60 24]": 64, "[65 60 60 24]": 65} {
 		rings := tick1s
