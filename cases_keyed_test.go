@@ -9,29 +9,6 @@ import (
 	"github.com/fee15284/timingwheel"
 )
 
-// A key of an interface type may hold what no map takes. The panic of the map is
-// the caller's, as with any map; the wheel must be as it was.
-func TestAKeyThatNoMapTakesLeavesTheWheelAsItWas(t *testing.T) {
-	w, c, j := stage(t, time.Second)
-	k := timingwheel.NewKeyed(w, func(any) { j.note(0)() })
-	require.NoError(t, k.Add("good", time.Second))
-	bad := []int{1}
-	for name, call := range map[string]func(){
-		"Add":      func() { _ = k.Add(bad, time.Second) },
-		"AddNew":   func() { _, _ = k.AddNew(bad, time.Second) },
-		"Cancel":   func() { k.Cancel(bad) },
-		"Reset":    func() { k.Reset(bad, time.Second) },
-		"Deadline": func() { k.Deadline(bad) },
-	} {
-		require.NotPanics(t, call, name)
-		require.Equal(t, 1, k.Len(), "%s: no lock is left held, nothing has changed", name)
-		require.Equal(t, 1, w.Len(), name)
-	}
-	c.move(time.Second)
-	w.Sync()
-	require.Equal(t, 1, j.count())
-}
-
 func TestALoopBodyOverPendingMayPanicOrLeave(t *testing.T) {
 	w, _, _ := stage(t, time.Second)
 	k := timingwheel.NewKeyed(w, func(int) {})
