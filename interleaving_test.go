@@ -262,20 +262,19 @@ func TestWhateverHappensWhileACascadeLetsGoOfTheLockTheOrderStays(t *testing.T) 
 				}
 			}
 			due += many / 100 * time.Second
-			pauses := 0
+			var pauses atomic.Int64
 			var busy atomic.Bool // a pause that the act itself or a wake came by
 			var in inspector
 			w.pause = func() {
 				if busy.CompareAndSwap(false, true) {
-					act(a, c, pauses)
-					pauses++
+					act(a, c, int(pauses.Add(1)-1))
 					busy.Store(false)
 				}
 			}
 			c.move(due - c.Now().Sub(w.start))
 			synctest.Wait()
 			w.Sync()
-			require.Positive(t, pauses, what)
+			require.Positive(t, pauses.Load(), what)
 			require.NoError(t, sound(w, &in), what)
 			c.move(48 * time.Hour)
 			w.Sync()

@@ -140,6 +140,13 @@ func (x *world) note(format string, args ...any) {
 	x.log = append(x.log, strings.Repeat("  ", x.depth)+fmt.Sprintf(format, args...))
 }
 
+// tell is note without mu held.
+func (x *world) tell(what string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.note("%s", what)
+}
+
 func (x *world) fail(format string, args ...any) {
 	if x.err == nil {
 		log := x.log[max(0, len(x.log)-50):]
@@ -150,7 +157,7 @@ func (x *world) fail(format string, args ...any) {
 
 // The model's arithmetic, by the words of the contract.
 
-func (x *world) elapsed() time.Duration { return x.c.now.Sub(x.w.start) }
+func (x *world) elapsed() time.Duration { return x.c.Now().Sub(x.w.start) }
 func (x *world) read()                  { x.latest = max(x.latest, x.elapsed()) }
 func (x *world) floor(d time.Duration) int64 {
 	return int64(d) / int64(x.w.tick)
@@ -291,7 +298,7 @@ func (x *world) delay() time.Duration {
 		return unit - x.latest%unit + tick*time.Duration(x.s.intn(3)-1) + time.Duration(x.s.intn(3)-1)
 	case 4: // to the deadline of another
 		if len(x.jobs) > 0 {
-			return x.instant(x.jobs[x.s.intn(len(x.jobs))].due).Sub(x.c.now) + time.Duration(x.s.intn(3)-1)
+			return x.instant(x.jobs[x.s.intn(len(x.jobs))].due).Sub(x.c.Now()) + time.Duration(x.s.intn(3)-1)
 		}
 		return unit
 	case 5:
@@ -637,7 +644,7 @@ func (x *world) shift() {
 		d = -max(d, 0)
 	case 1:
 		if next, ok := x.w.Next(); ok {
-			d = next.Sub(x.c.now) + time.Duration(x.s.intn(3)-1)
+			d = next.Sub(x.c.Now()) + time.Duration(x.s.intn(3)-1)
 		}
 	}
 	d = min(d, 366*24*time.Hour)
@@ -650,15 +657,16 @@ func (x *world) shift() {
 
 // settle lets run what is due, by Sync or because the alarm calls.
 func (x *world) settle() {
+	synctest.Wait() // callbacks that run at once make choices, too
 	if x.s.intn(2) == 0 {
-		x.note("sync")
+		x.tell("sync")
 		x.w.Sync()
 		synctest.Wait()
 		x.mu.Lock()
 		x.read()
 		x.mu.Unlock()
 	} else {
-		x.note("let the alarm ring")
+		x.tell("let the alarm ring")
 	}
 	for x.c.ring() {
 		x.mu.Lock()
@@ -723,7 +731,7 @@ func (x *world) blocked() {
 		x.mu.Unlock()
 		synctest.Wait()
 	}
-	x.note("unblock the worker")
+	x.tell("unblock the worker")
 	close(block)
 	synctest.Wait()
 }
