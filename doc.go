@@ -76,7 +76,8 @@
 //
 // All of a wheel's methods share one lock. A program in which many processors add and
 // cancel at the same time can spread its tasks over several wheels, say by order
-// number: each costs no more than its memory.
+// number: each costs no more than its memory. Where they do little else,
+// time.AfterFunc, which has a heap for each processor, scales better (BENCHMARKS.md).
 //
 // # When not to use it
 //
