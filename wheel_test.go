@@ -95,6 +95,7 @@ func newStepWheel(t testing.TB, opts timingwheel.Options) (*timingwheel.Wheel, *
 	opts.Clock = timingwheel.ClockOf(c)
 	w, err := timingwheel.New(opts)
 	require.NoError(t, err)
+	t.Cleanup(w.Stop) // a test may leave a schedule that is due again and again
 	return w, c
 }
 
