@@ -395,11 +395,11 @@ func hold[H any, T timers[H]](b *testing.B, t T, n int) {
 		callbacks[i] = callback(i)
 	}
 	handles := make([]H, n)
-	before := heapInUse()
+	before := reachable()
 	for i := range handles {
 		handles[i] = t.add(delay(i), callbacks[i])
 	}
-	bytes := heapInUse() - before
+	bytes := reachable() - before
 	runtime.KeepAlive(callbacks)
 	callbacks = nil
 	b.ResetTimer()
@@ -413,14 +413,6 @@ func hold[H any, T timers[H]](b *testing.B, t T, n int) {
 	runtime.KeepAlive(callbacks)
 }
 
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // Keyed against what one would write around time.AfterFunc: a map under a mutex.
 func BenchmarkKeyedAddCancel(b *testing.B) {
 	n := many()
@@ -431,14 +423,14 @@ func BenchmarkKeyedAddCancel(b *testing.B) {
 	b.Run("wheel/pending="+strconv.Itoa(n), func(b *testing.B) {
 		w := newWheelTimers()
 		defer w.close()
-		before := heapInUse()
+		before := reachable()
 		k := timingwheel.NewKeyed(w.Wheel, func(string) { orders.Add(1) })
 		for i := range n {
 			if err := k.Add(keys[i], delay(i)); err != nil {
 				b.Fatal(err)
 			}
 		}
-		bytes := heapInUse() - before
+		bytes := reachable() - before
 		b.ReportAllocs()
 		b.ResetTimer()
 		for i := range b.N {
@@ -451,7 +443,7 @@ func BenchmarkKeyedAddCancel(b *testing.B) {
 		b.ReportMetric(float64(bytes)/float64(n), "B/task")
 	})
 	b.Run("afterfunc/pending="+strconv.Itoa(n), func(b *testing.B) {
-		before := heapInUse()
+		before := reachable()
 		var mu sync.Mutex
 		m := map[string]*time.Timer{}
 		put := func(key string, d time.Duration) {
@@ -468,7 +460,7 @@ func BenchmarkKeyedAddCancel(b *testing.B) {
 		for i := range n {
 			put(keys[i], delay(i))
 		}
-		bytes := heapInUse() - before
+		bytes := reachable() - before
 		b.ReportAllocs()
 		b.ResetTimer()
 		for i := range b.N {
