@@ -251,7 +251,7 @@ func (x *space) decode(key string) {
 	for range int(key[3]) {
 		due := h.hand + int64(int8(rest[0]))
 		r.rank++
-		i := r.tasks.add(nil, nil)
+		i := r.tasks.add(nil, nil, 0)
 		r.tasks.at(i).due = due
 		r.model = append(r.model, twin{i: i, seq: r.tasks.at(i).seq(), due: due, rank: r.rank, moved: rest[1] == 1})
 		rest = rest[2:]

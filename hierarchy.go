@@ -148,6 +148,22 @@ func (h *hierarchy) locate(due int64) (l *level, n int, stop int64) {
 	return l, n, at * l.unit
 }
 
+// group returns a number below groups for the tasks that will be walked together
+// with one that is due at a tick: those that lie in the same slot of a coarser
+// level. It is a guess, for memory's sake, and changes nothing.
+func (h *hierarchy) group(due int64) int {
+	ahead, top := due-h.hand, len(h.levels)-1
+	if ahead < h.levels[0].span {
+		return 0
+	}
+	k := 1
+	for k < top && ahead >= h.levels[k].span {
+		k++
+	}
+	l := &h.levels[k]
+	return int(l.first+uint64(due/l.unit)%uint64(len(l.slots))) % groups
+}
+
 // slotAt returns the slot a distance of less than one turn ahead of the hand.
 func (l *level) slotAt(distance int64) int {
 	n := l.hand + int(distance)

@@ -272,7 +272,7 @@ func TestAJumpFiresEachTaskOnceAndVisitsNoEmptySlot(t *testing.T) {
 			d.quiet = true
 			spread := max(1, ticks/int64(max(tasks, 1)))
 			for n := range tasks {
-				i := d.tasks.add(nil, nil)
+				i := d.tasks.add(nil, nil, 0)
 				d.tasks.at(i).due = d.h.hand + 1 + min(ticks-1, int64(n)*spread)
 				d.h.put(i, false)
 			}

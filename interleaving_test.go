@@ -396,7 +396,7 @@ func TestTasksThatFallDueTogetherAreMetByOneWorkerAtFirst(t *testing.T) {
 	require.NoError(t, err)
 	w.mu.Lock()
 	for range 5 {
-		w.schedule(w.tasks.add(func() {}, nil), 0, 0)
+		w.schedule(w.tasks.add(func() {}, nil, 0), 0, 0)
 	}
 	workers := len(w.crew)
 	w.mu.Unlock()

@@ -189,14 +189,21 @@ func (in *inspector) table(t *table) error {
 		return fmt.Errorf("invariant 8: the sequence went from %d to %d", in.seq, t.seq)
 	}
 	in.seq = t.seq
-	used, holes, room := 0, 0, 0
+	used, holes, fresh, listed := 0, 0, 0, 0
 	for n, c := range t.chunks {
 		if c == nil {
 			holes++
 			continue
 		}
-		if c.used > 0 && c.used < chunkRows {
-			room++
+		if c.listed {
+			listed++
+		} else if c.free != 0 && t.spare != uint32(n)+1 {
+			return fmt.Errorf("chunk %d has free rows and is not in the list of those", n)
+		}
+		if open := t.open[c.group] == uint32(n)+1; open != (c.fresh < chunkRows && t.spare != uint32(n)+1) {
+			return fmt.Errorf("chunk %d has %d fresh rows left, open: %v", n, chunkRows-c.fresh, open)
+		} else if open {
+			fresh += chunkRows - int(c.fresh)
 		}
 		if c.used == 0 && t.spare != uint32(n)+1 {
 			return fmt.Errorf("chunk %d is empty and not the spare one", n)
@@ -219,15 +226,23 @@ func (in *inspector) table(t *table) error {
 		return fmt.Errorf("invariant 7: %d chunks given back, %d noted", holes, len(noted))
 	}
 	last := uint32(0)
-	for n := t.room; n != 0; room-- {
+	for n := t.free; n != 0; listed-- {
 		c := t.chunks[n-1]
-		if c == nil || c.used == 0 || c.used == chunkRows || c.prevRoom != last {
-			return fmt.Errorf("chunk %d is wrongly in the list of those with room", n-1)
+		if c == nil || !c.listed || c.used == 0 || c.prevFree != last {
+			return fmt.Errorf("chunk %d is wrongly in the list of those with free rows", n-1)
 		}
-		last, n = n, c.nextRoom
+		last, n = n, c.nextFree
 	}
-	if room != 0 {
-		return fmt.Errorf("%d chunks with room are not in their list", room)
+	if listed != 0 {
+		return fmt.Errorf("%d chunks are not in the list they think they are in", listed)
+	}
+	if fresh != t.fresh {
+		return fmt.Errorf("%d fresh rows in open chunks, counted as %d", fresh, t.fresh)
+	}
+	for group, n := range t.open {
+		if bit := t.opened>>group&1 == 1; bit != (n != 0) || bit && int(t.chunks[n-1].group) != group {
+			return fmt.Errorf("group %d: open chunk %d, bit %v", group, int(n)-1, bit)
+		}
 	}
 	return nil
 }

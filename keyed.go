@@ -86,7 +86,7 @@ func (k *Keyed[K]) add(method string, key K, d time.Duration, replace bool) (boo
 	if err := w.refusal(method); err != nil {
 		return false, err
 	}
-	i = w.tasks.add(nil, &k.hook)
+	i = w.tasks.add(nil, &k.hook, w.group(now, d))
 	k.keys.set(i, key)
 	w.count.Added++
 	w.schedule(i, now, d)

@@ -84,7 +84,7 @@ func (r *rig) least() int64 {
 
 func (r *rig) add(due int64) error {
 	r.note("add %d (%+d)", due, due-r.h.hand)
-	i := r.tasks.add(nil, nil)
+	i := r.tasks.add(nil, nil, 0)
 	e := r.tasks.at(i)
 	e.due = due
 	r.rank++

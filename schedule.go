@@ -79,7 +79,7 @@ func (w *Wheel) addSeries(method string, s *series, now time.Duration, fn func()
 	if s.period > 0 {
 		s.next = after(now, s.period)
 	} // else the schedule has named an instant, however long it took to do so
-	i := w.tasks.add(fn, &s.hook)
+	i := w.tasks.add(fn, &s.hook, w.group(s.next, 0))
 	w.count.Added++
 	w.scheduleAt(i, now, s.next)
 	return w.handle(i), nil

@@ -1,6 +1,7 @@
 package timingwheel
 
 import (
+	"math/bits"
 	"slices"
 	"strconv"
 )
@@ -65,9 +66,11 @@ const chunkRows = 127
 type chunk struct {
 	rows     [chunkRows]entry
 	hooks    *[chunkRows]*hook // made when the first task with a hook comes
-	nextRoom uint32            // chunk number+1 of the neighbours in the list
-	prevRoom uint32            // of chunks that have room; 0: none
-	fresh    uint8             // rows from here on have never been used
+	nextFree uint32            // chunk number+1 of the neighbours in the list
+	prevFree uint32            // of chunks with free rows; 0: none
+	listed   bool              // it is in that list, maybe with no free row left
+	group    uint8             // for whose tasks its fresh rows are
+	fresh    uint8             // rows from here on have not been used
 	free     uint8             // first row given back, +1; 0: none
 	used     uint8
 }
@@ -97,14 +100,32 @@ type expiry interface {
 // a sequence number that only grows and is never reused, not even by memory that
 // was given back to the collector in between. The table is a plain data
 // structure: it knows no time, no lock and no slots, and calls nobody.
+//
+// A new task gets the row that was given back last, whose memory is still in the
+// cache. While the table grows and there is no such row, tasks of one group, which
+// will be walked together, get rows next to each other: each group has a chunk with
+// fresh rows, as long as there are not too many of these for the number of tasks.
+// Measured with a million tasks that were added in random order of deadlines, and
+// cascade and fire in one jump: 392 ns each, against 655 in the order of adding.
 type table struct {
 	chunks []*chunk
 	holes  []uint32 // numbers of nil places in chunks, and of some that are not so any more
-	room   uint32   // number+1 of the first chunk with room
-	spare  uint32   // number+1 of the one empty chunk that is kept, outside the list
+	free   uint32   // number+1 of the first chunk in the list of those with free rows
+	spare  uint32   // number+1 of the one empty chunk that is kept, in no list
 	used   int
 	seq    uint64
+
+	fresh  int            // fresh rows in open chunks
+	open   [groups]uint32 // number+1 of each group's chunk with fresh rows; 0: none
+	opened uint64         // one bit per group: set if it has one
 }
+
+const (
+	groups = 64
+
+	// freshShare limits the fresh rows to one for so many tasks: 2 bytes a task.
+	freshShare = 16
+)
 
 // at returns the entry of index i, which must exist.
 func (t *table) at(i uint32) *entry { return &t.chunks[i>>8].rows[uint8(i)-1] }
@@ -124,21 +145,41 @@ func (t *table) find(i uint32, seq uint64) *entry {
 
 func (t *table) hook(i uint32) *hook { return t.chunks[i>>8].hooks[uint8(i)-1] }
 
+// hasFree reports whether the next task gets a row that was given back, so that
+// its group does not matter.
+func (t *table) hasFree() bool {
+	for t.free != 0 {
+		if t.chunks[t.free-1].free != 0 {
+			return true
+		}
+		t.unlist(t.free - 1)
+	}
+	return false
+}
+
 // add makes an entry for a new task and returns its index. It is in no list yet.
-func (t *table) add(fn func(), h *hook) uint32 {
-	n := t.roomy()
-	c := t.chunks[n]
-	row := c.free
-	if row != 0 {
+func (t *table) add(fn func(), h *hook, group int) uint32 {
+	var (
+		n   uint32
+		c   *chunk
+		row uint8
+	)
+	if t.hasFree() {
+		n = t.free - 1
+		c = t.chunks[n]
+		row = c.free
 		c.free = uint8(c.rows[row-1].next)
 	} else {
+		n = t.freshChunk(group)
+		c = t.chunks[n]
 		c.fresh++
+		t.fresh--
 		row = c.fresh
+		if row == chunkRows {
+			t.shut(c)
+		}
 	}
 	c.used++
-	if c.used == chunkRows {
-		t.leaveRoom(n)
-	}
 	t.used++
 	e := &c.rows[row-1]
 	e.fn = fn
@@ -170,8 +211,8 @@ func (t *table) remove(i uint32) {
 	e.fn, e.id = nil, 0
 	e.next = uint32(c.free)
 	c.free = row
-	if c.used == chunkRows {
-		t.enterRoom(n)
+	if !c.listed {
+		t.list(n)
 	}
 	c.used--
 	t.used--
@@ -188,10 +229,14 @@ func (t *table) nextSeq() uint64 {
 	return t.seq
 }
 
-// roomy returns the number of a chunk that has room, in the list of those.
-func (t *table) roomy() uint32 {
-	if t.room != 0 {
-		return t.room - 1
+// freshChunk returns the number of an open chunk: that of the group, if there is
+// one or may be one more.
+func (t *table) freshChunk(group int) uint32 {
+	if n := t.open[group]; n != 0 {
+		return n - 1
+	}
+	if t.opened != 0 && t.fresh > t.used/freshShare {
+		return t.open[bits.TrailingZeros64(t.opened)] - 1
 	}
 	n := t.spare - 1
 	if t.spare != 0 {
@@ -200,8 +245,19 @@ func (t *table) roomy() uint32 {
 		n = t.hole()
 		t.chunks[n] = new(chunk)
 	}
-	t.enterRoom(n)
+	c := t.chunks[n]
+	c.free, c.fresh, c.group = 0, 0, uint8(group)
+	t.fresh += chunkRows
+	t.open[group] = n + 1
+	t.opened |= 1 << group
 	return n
+}
+
+// shut ends the handing out of a chunk's fresh rows.
+func (t *table) shut(c *chunk) {
+	t.fresh -= chunkRows - int(c.fresh)
+	t.open[c.group] = 0
+	t.opened &^= 1 << c.group
 }
 
 // hole returns the number of a nil place in the directory.
@@ -217,34 +273,39 @@ func (t *table) hole() uint32 {
 	return uint32(len(t.chunks) - 1)
 }
 
-// enterRoom puts a chunk at the head of those with room: the next task then
-// takes the row whose memory was touched last.
-func (t *table) enterRoom(n uint32) {
+// list puts a chunk at the head of those with free rows: the next task then takes
+// the row whose memory was touched last. When its last free row is taken a chunk
+// stays listed until the table looks for the next one: a task that is added and
+// cancelled, again and again, changes no list.
+func (t *table) list(n uint32) {
 	c := t.chunks[n]
-	c.prevRoom, c.nextRoom = 0, t.room
-	if t.room != 0 {
-		t.chunks[t.room-1].prevRoom = n + 1
+	c.listed, c.prevFree, c.nextFree = true, 0, t.free
+	if t.free != 0 {
+		t.chunks[t.free-1].prevFree = n + 1
 	}
-	t.room = n + 1
+	t.free = n + 1
 }
 
-func (t *table) leaveRoom(n uint32) {
+func (t *table) unlist(n uint32) {
 	c := t.chunks[n]
-	if c.prevRoom != 0 {
-		t.chunks[c.prevRoom-1].nextRoom = c.nextRoom
+	if c.prevFree != 0 {
+		t.chunks[c.prevFree-1].nextFree = c.nextFree
 	} else {
-		t.room = c.nextRoom
+		t.free = c.nextFree
 	}
-	if c.nextRoom != 0 {
-		t.chunks[c.nextRoom-1].prevRoom = c.prevRoom
+	if c.nextFree != 0 {
+		t.chunks[c.nextFree-1].prevFree = c.prevFree
 	}
-	c.prevRoom, c.nextRoom = 0, 0
+	c.listed, c.prevFree, c.nextFree = false, 0, 0
 }
 
 // emptied keeps an empty chunk as the spare one, or gives it back. Without the
 // spare, a wheel at the edge of a chunk would make and drop one with each task.
 func (t *table) emptied(n uint32) {
-	t.leaveRoom(n)
+	t.unlist(n)
+	if c := t.chunks[n]; t.open[c.group] == n+1 {
+		t.shut(c)
+	}
 	if t.spare == 0 {
 		t.spare = n + 1
 	} else {

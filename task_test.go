@@ -34,7 +34,7 @@ func TestTheTableAgreesWithAMap(t *testing.T) {
 				if s.intn(3) == 0 {
 					h = &hook{}
 				}
-				i := tab.add(func() {}, h)
+				i := tab.add(func() {}, h, s.intn(groups))
 				require.NotContains(t, live, i, "seed %d: two tasks in one row", seed)
 				require.NotZero(t, i)
 				e := tab.at(i)
@@ -78,7 +78,7 @@ func TestFindTakesAnyIndex(t *testing.T) {
 	var tab table
 	require.Nil(t, tab.find(0, 0))
 	require.Nil(t, tab.find(1, 1))
-	i := tab.add(nil, nil)
+	i := tab.add(nil, nil, 0)
 	seq := tab.at(i).seq()
 	require.NotNil(t, tab.find(i, seq))
 	for _, other := range []uint32{0, i - 1, i + 1, 255, 256, 257, 1 << 20, 1<<32 - 1} {
@@ -91,8 +91,8 @@ func TestFindTakesAnyIndex(t *testing.T) {
 
 func TestTheSequenceSkipsZeroWhenItWraps(t *testing.T) {
 	tab := table{seq: seqMax - 1}
-	require.Equal(t, uint64(seqMax), tab.at(tab.add(nil, nil)).seq())
-	require.Equal(t, uint64(1), tab.at(tab.add(nil, nil)).seq())
+	require.Equal(t, uint64(seqMax), tab.at(tab.add(nil, nil, 0)).seq())
+	require.Equal(t, uint64(1), tab.at(tab.add(nil, nil, 0)).seq())
 }
 
 func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
@@ -100,7 +100,7 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 	var in inspector
 	var all []uint32
 	for range 100 * chunkRows {
-		all = append(all, tab.add(nil, nil))
+		all = append(all, tab.add(nil, nil, 0))
 	}
 	require.Len(t, tab.chunks, 100)
 	for _, i := range all[chunkRows : 99*chunkRows] {
@@ -115,7 +115,7 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 	}
 	require.Equal(t, 3, kept, "those in use, and a spare")
 	for range 3 * chunkRows { // the holes are used again
-		tab.add(nil, nil)
+		tab.add(nil, nil, 0)
 	}
 	require.Len(t, tab.chunks, 100)
 	require.NoError(t, in.table(&tab))
@@ -124,13 +124,13 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 	}
 	require.NoError(t, in.table(&tab))
 	for range 200 * chunkRows {
-		tab.add(nil, nil)
+		tab.add(nil, nil, 0)
 	}
 	require.NoError(t, in.table(&tab))
 
 	tab, in, all = table{}, inspector{}, all[:0]
 	for range 1_000 * chunkRows {
-		all = append(all, tab.add(nil, nil))
+		all = append(all, tab.add(nil, nil, 0))
 	}
 	for _, i := range all[1:] {
 		tab.remove(i)
@@ -142,24 +142,69 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 	tab, in = table{}, inspector{}
 	all = all[:0]
 	for range 10 * chunkRows {
-		all = append(all, tab.add(nil, nil))
+		all = append(all, tab.add(nil, nil, 0))
 	}
 	for _, i := range all {
 		tab.remove(i)
 	}
 	require.Len(t, tab.chunks, 1)
 	require.NoError(t, in.table(&tab))
-	again := tab.add(nil, nil)
+	again := tab.add(nil, nil, 0)
 	require.NotNil(t, tab.at(again))
 	require.NoError(t, in.table(&tab))
+}
+
+func TestTasksOfAGroupLieTogetherAsTheTableGrows(t *testing.T) {
+	var tab table
+	var in inspector
+	byChunk := map[uint32]map[int]bool{}
+	for n := range groups * 100 * chunkRows {
+		group := n * 7 % groups
+		i := tab.add(nil, nil, group)
+		if byChunk[i>>8] == nil {
+			byChunk[i>>8] = map[int]bool{}
+		}
+		byChunk[i>>8][group] = true
+		require.LessOrEqual(t, tab.fresh, tab.used/freshShare+chunkRows, "fresh rows beside %d used ones", tab.used)
+	}
+	require.NoError(t, in.table(&tab))
+	mixed := 0
+	for _, some := range byChunk {
+		if len(some) > 1 {
+			mixed++
+		}
+	}
+	require.Less(t, mixed, 2*freshShare*groups, "chunks of several groups, made while there were few tasks; of %d", len(byChunk))
+
+	one := tab.used - 1
+	tab.remove(1<<8 | 1)
+	require.Equal(t, uint32(1<<8|1), tab.add(nil, nil, 5), "the row given back last comes first, for any group")
+	require.Equal(t, one+1, tab.used)
+}
+
+func TestAGroupHasTheTasksOfOneSlot(t *testing.T) {
+	var tasks table
+	var h hierarchy
+	h.init(&tasks, []int{1000, 60, 60, 24}, 0)
+	require.Equal(t, h.group(5), h.group(999), "what is due within the finest ring is one group")
+	for _, unit := range []int64{1000, 60_000, 3_600_000} {
+		for n := int64(2); n < 24; n++ {
+			require.Equal(t, h.group(n*unit), h.group((n+1)*unit-1))
+			require.NotEqual(t, h.group(n*unit), h.group((n+1)*unit))
+		}
+	}
+	for _, due := range []int64{-5, 0, 1 << 40, never} {
+		require.Less(t, h.group(due), groups)
+		require.GreaterOrEqual(t, h.group(due), 0)
+	}
 }
 
 func TestATableAtTheEdgeOfAChunkMakesNoNewOnes(t *testing.T) {
 	var tab table
 	for range chunkRows {
-		tab.add(nil, nil)
+		tab.add(nil, nil, 0)
 	}
-	require.Zero(t, testing.AllocsPerRun(100, func() { tab.remove(tab.add(nil, nil)) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { tab.remove(tab.add(nil, nil, 0)) }))
 }
 
 func TestASlotIsAQueueWithTwoEnds(t *testing.T) {
@@ -172,11 +217,11 @@ func TestASlotIsAQueueWithTwoEnds(t *testing.T) {
 		for range 100 {
 			switch op := s.intn(5); {
 			case op < 2:
-				i := tab.add(nil, nil)
+				i := tab.add(nil, nil, 0)
 				list.pushBack(&tab, i)
 				want = append(want, i)
 			case op == 2:
-				i := tab.add(nil, nil)
+				i := tab.add(nil, nil, 0)
 				list.pushFront(&tab, i)
 				want = append([]uint32{i}, want...)
 			case len(want) > 0:

@@ -93,7 +93,7 @@ func (w *Wheel) Add(d time.Duration, fn func()) (Task, error) {
 	if err := w.refusal("Add"); err != nil {
 		return Task{}, err
 	}
-	i := w.tasks.add(fn, nil)
+	i := w.tasks.add(fn, nil, w.group(now, d))
 	w.count.Added++
 	w.schedule(i, now, d)
 	return w.handle(i), nil
@@ -111,7 +111,7 @@ func (w *Wheel) AddAt(t time.Time, fn func()) (Task, error) {
 	if err := w.refusal("AddAt"); err != nil {
 		return Task{}, err
 	}
-	i := w.tasks.add(fn, nil)
+	i := w.tasks.add(fn, nil, w.group(at, 0))
 	w.count.Added++
 	w.scheduleAt(i, w.observe(now), at)
 	return w.handle(i), nil
@@ -403,6 +403,15 @@ func (w *Wheel) enter(i uint32, now time.Duration, due int64) {
 	case stop < w.armed:
 		w.arm(stop)
 	}
+}
+
+// group returns with which tasks one that is due at d after a reading will be
+// walked, if the table wants to know.
+func (w *Wheel) group(now, d time.Duration) int {
+	if w.tasks.hasFree() {
+		return 0
+	}
+	return w.wheels.group(w.ceil(after(max(now, w.latest), max(d, 0))))
 }
 
 // turned follows the hand, so that enter need not divide to see that it is there.
