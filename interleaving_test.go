@@ -98,7 +98,7 @@ func (c *doorClock) Now() time.Time {
 	c.mu.Lock()
 	c.count++
 	act := c.act
-	if c.at == 0 || c.count < c.at || act == nil || !c.w.mu.TryLock() {
+	if c.at == 0 || c.count < c.at || act == nil || !c.w.mu.mutex.TryLock() {
 		c.mu.Unlock()
 		return now
 	}

@@ -1,9 +1,6 @@
 package timingwheel
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
 // A Snapshot is what a wheel can tell of itself at one moment: Stats, and what a
 // picture of it needs besides. See Wheel.Snapshot.
@@ -133,10 +130,10 @@ func (w *Wheel) running(match func(*worker) bool) (Place, bool) {
 
 // breathe lets go of the lock, which the caller holds, for others to take it.
 func (w *Wheel) breathe() {
-	w.mu.Unlock()
 	if w.pause != nil {
+		w.mu.Unlock()
 		w.pause()
+		w.mu.Lock()
 	}
-	runtime.Gosched() // else this goroutine would get the lock again at once
-	w.mu.Lock()
+	w.mu.yield()
 }

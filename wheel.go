@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,7 +16,7 @@ type Wheel struct {
 	id       uint32
 	opts     Options
 
-	mu      sync.Mutex // guards all below
+	mu      lock // guards all below
 	latest  time.Duration
 	tickEnd time.Duration // when the tick after the hand's begins
 	tasks   table
