@@ -31,8 +31,9 @@ type Wheel struct {
 	alarm  Stopper     // on any other clock: made anew each time
 	kicked bool        // a goroutine is on its way to catch up
 
-	crew     []*worker // worker goroutines
-	starting bool      // one of them has not come to take its first task yet
+	crew     []*worker     // worker goroutines
+	starting bool          // one of them has not come to take its first task yet
+	taken    atomic.Uint64 // for it: how many tasks the others have taken
 	waiters  []waiter
 	pause    func() // of tests: called by breathe while the lock is free
 
