@@ -30,7 +30,7 @@ var (
 	deep = flag.Bool("deep", false, "give survivors the long tests, too")
 	from = flag.Int("from", 1, "number of the first mutant")
 	only = flag.Int("only", 0, "number of the one mutant to try")
-	fast = flag.String("fast", "Rule|Programs|Reachable|AgreesWithASortedList|TableAgrees|Whatever|TheAlarm|ALoss|Fuzz", "tests to try first")
+	fast = flag.String("fast", "Lock|Rule|Programs|Reachable|AgreesWithASortedList|TableAgrees|Whatever|TheAlarm|ALoss|Fuzz", "tests to try first")
 )
 
 func main() {
