@@ -211,7 +211,11 @@ func (k *Keyed[K]) find(key K) (i uint32, pending bool) {
 // comparable reports whether a map takes the key: a slice in an interface, say,
 // makes it panic.
 func (k *Keyed[K]) comparable(key K) bool {
-	return !k.loose || reflect.ValueOf(&key).Elem().Comparable()
+	if !k.loose {
+		return true
+	}
+	onHeap := key // and not the parameter: this is no way to take for each key
+	return reflect.ValueOf(&onHeap).Elem().Comparable()
 }
 
 func equal[K comparable](a, b K) bool { return a == b }

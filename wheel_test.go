@@ -1171,6 +1171,39 @@ func TestAKeyThatNoMapTakesIsRefused(t *testing.T) {
 	assert.True(t, k.Cancel(loose{[2]any{1, "fine"}}))
 }
 
+func TestAddingCancellingAndMovingAllocateNothing(t *testing.T) {
+	w, c := newWheel(t, timingwheel.Options{})
+	k := timingwheel.NewKeyed(w, func(string) {})
+	other, err := w.Add(time.Hour, nothing)
+	require.NoError(t, err)
+	require.NoError(t, k.Add("other", time.Hour))
+	at := c.Now().Add(time.Minute)
+	for name, act := range map[string]func() bool{
+		"Add": func() bool {
+			task, err := w.Add(time.Minute, nothing)
+			return err == nil && w.Cancel(task)
+		},
+		"AddAt": func() bool {
+			task, err := w.AddAt(at, nothing)
+			return err == nil && w.Cancel(task)
+		},
+		"Reset":        func() bool { return w.Reset(other, time.Hour) && w.Reset(other, 2*time.Minute) },
+		"Keyed.Add":    func() bool { return k.Add("key", time.Minute) == nil && k.Cancel("key") },
+		"Keyed.AddNew": func() bool { added, err := k.AddNew("key", time.Minute); return added && err == nil && k.Cancel("key") },
+		"replacing":    func() bool { return k.Add("other", time.Minute) == nil && k.Add("other", time.Hour) == nil },
+		"Keyed.Reset":  func() bool { return k.Reset("other", time.Hour) && k.Reset("other", 2*time.Minute) },
+		"looking": func() bool {
+			_, one := w.Deadline(other)
+			_, two := k.Deadline("other")
+			_, three := w.Next()
+			return one && two && three && w.Len() == 2 && k.Len() == 1
+		},
+	} {
+		require.True(t, act(), name)
+		assert.Zero(t, testing.AllocsPerRun(100, func() { act() }), name)
+	}
+}
+
 // reachable returns the bytes that are reachable.
 func reachable() int64 {
 	var m runtime.MemStats
