@@ -364,9 +364,8 @@ func BenchmarkCascadeAndFire(b *testing.B) {
 			for range b.N {
 				b.StopTimer()
 				w, c := newStepWheel(b, timingwheel.Options{})
-				seen := make([]int32, n)
 				for i := range n {
-					add(b, w, time.Duration(uint32(i)*2654435761%3_600_000)*time.Millisecond, func() { seen[i]++ })
+					add(b, w, time.Duration(uint32(i)*2654435761%3_600_000)*time.Millisecond, callback(i))
 				}
 				runtime.GC()
 				b.StartTimer()

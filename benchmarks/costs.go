@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/fee15284/timingwheel"
 )
 
 // costs fills timers, measures every operation that is measured with so many
@@ -105,7 +107,8 @@ func cancelRandom[H any, T timers[H]](b *bench, name string, t T, handles []H) {
 
 // floor measures the least that adding and cancelling can cost with this interface
 // (the closure, one reading of the clock, and two lock pairs that nobody contends
-// for), the same without the locks, and one reading of the clock.
+// for), the same without the locks, one reading of the clock, and a collection of
+// the closures and handles that there are in any case with 1M tasks pending.
 func floor(b *bench) {
 	var mu sync.Mutex
 	var kept func()
@@ -136,6 +139,17 @@ func floor(b *bench) {
 	})
 	orders.Add(int64(sum))
 	runtime.KeepAlive(kept)
+	callbacks := make([]func(), b.scaled(million))
+	for i := range callbacks {
+		callbacks[i] = callback(i)
+	}
+	handles := make([]timingwheel.Task, len(callbacks))
+	runtime.GC()
+	gc := time.Now()
+	runtime.GC()
+	b.record("Floor/impl=GC", 1, metric{"ns/op", float64(time.Since(gc).Nanoseconds())})
+	runtime.KeepAlive(callbacks)
+	runtime.KeepAlive(handles)
 }
 
 // pendings are the numbers of pending tasks with which operations are measured.

@@ -106,16 +106,13 @@ func (unarmed) Stop() bool { return true }
 // each cascades from the minute wheel, and fires.
 func spread(b *bench, n int) {
 	clock := new(stepClock)
-	w, err := timingwheel.New(timingwheel.Options{Clock: timingwheel.ClockOf(clock)})
+	inner, err := timingwheel.New(timingwheel.Options{Clock: timingwheel.ClockOf(clock)})
 	if err != nil {
 		panic(err)
 	}
-	seen := make([]int32, n)
+	w := wheelTimers{inner}
 	for i := range n {
-		d := time.Duration(1+scatter(i, 3_599_999)) * time.Millisecond
-		if _, err := w.Add(d, func() { seen[i]++ }); err != nil {
-			panic(err)
-		}
+		w.add(time.Duration(1+scatter(i, 3_599_999))*time.Millisecond, callback(i))
 	}
 	runtime.GC()
 	begin := time.Now()

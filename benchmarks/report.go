@@ -169,7 +169,8 @@ func operationTables(r *results) string {
 func memoryTable(r *results) string {
 	return "Held per pending task, beside closure and handle:\n\n" + byPending(r, "Memory", "B/task", "%.1f") +
 		"\nStill held after all were cancelled, per task that was pending:\n\n" + byPending(r, "AfterBurst", "B/task", "%.2f") +
-		"\nOne garbage collection, in ns:\n\n" + byPending(r, "GC", "ns/op", "%.3g")
+		"\nOne garbage collection, in ns:\n\n" + byPending(r, "GC", "ns/op", "%.3g") +
+		"\n" + table([][]string{{"ns/op", ""}, {"floor: 1M closures and handles, and no timers", spread1("%.3g", r.sample("Floor/impl=GC", "ns/op"))}})
 }
 
 func firingTable(r *results) string {
