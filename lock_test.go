@@ -50,7 +50,7 @@ func TestALockThatIsHeldForLongIsHandedOver(t *testing.T) {
 		runtime.Gosched()
 	}
 	for range 4 * tries {
-		pause(lastPause)
+		spin(lastPause)
 	}
 	require.False(t, got)
 	l.Unlock()

@@ -87,7 +87,7 @@ var mutants = []mutant{
 	{file: "lock.go", old: "l.mutex.TryLock() {\n\t\t\treturn", new: "!l.mutex.TryLock() {\n\t\t\treturn"},
 	{file: "lock.go", old: "defer l.wanted.Add(-1)\n", new: ""},
 	{file: "lock.go", old: "}\n\t}\n\tl.mutex.Lock()", new: "}\n\t}"},
-	{file: "lock.go", old: "l.mutex.Unlock()\n\tpause(firstPause)", new: "if true {\n\t\treturn\n\t}\n\tpause(firstPause)"},
+	{file: "lock.go", old: "l.mutex.Unlock()\n\tspin(firstPause)", new: "if true {\n\t\treturn\n\t}\n\tspin(firstPause)"},
 	{file: "wheel.go", old: "w.stopped = true\n\tw.disarm()", new: "w.stopped = true"},
 	{file: "wheel.go", old: "e == nil || w.stopped || e.place() == placeRunning", new: "e == nil || e.place() == placeRunning"},
 	{file: "wheel.go", old: "e == nil || w.stopped || e.place() == placeRunning", new: "e == nil || w.stopped"},
@@ -112,6 +112,6 @@ var mutants = []mutant{
 	{file: "keytable.go", old: "delete(t.home(i), key)", new: "_ = key"},
 	{file: "keytable.go", old: "if t.old != nil && int(i>>8) >= t.moved {", new: "if t.old != nil && int(i>>8) > t.moved {"},
 	{file: "keytable.go", old: "if c.has == [len(c.has)]uint64{} {", new: "if false {"},
-	{file: "dispatch.go", old: "if taken == before {\n\t\t\treturn", new: "if false {\n\t\t\treturn"},
+	{file: "dispatch.go", old: "if time.Duration(more-taken)*shortRun <= now.Sub(begin) {", new: "if false {"},
 	{file: "keyed.go", old: "case pending && !w.stopped && !replace:", new: "case pending && !replace:"},
 }
