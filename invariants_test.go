@@ -197,16 +197,16 @@ func (in *inspector) table(t *table) error {
 		}
 		if c.listed {
 			listed++
-		} else if c.free != 0 && t.spare != uint32(n)+1 {
+		} else if c.free != 0 {
 			return fmt.Errorf("chunk %d has free rows and is not in the list of those", n)
 		}
-		if open := t.open[c.group] == uint32(n)+1; open != (c.fresh < chunkRows && t.spare != uint32(n)+1) {
+		if open := t.open[c.group] == uint32(n)+1; open != (c.fresh < chunkRows) {
 			return fmt.Errorf("chunk %d has %d fresh rows left, open: %v", n, chunkRows-c.fresh, open)
 		} else if open {
 			fresh += chunkRows - int(c.fresh)
 		}
-		if c.used == 0 && t.spare != uint32(n)+1 {
-			return fmt.Errorf("chunk %d is empty and not the spare one", n)
+		if c.used == 0 && (t.open[c.group] != uint32(n)+1 || c.fresh != 0 || c.free != 0 || c.listed) {
+			return fmt.Errorf("chunk %d is empty and neither given back nor as new", n)
 		}
 		used += int(c.used)
 		if err := in.rows(t, c); err != nil {
@@ -231,6 +231,9 @@ func (in *inspector) table(t *table) error {
 		if c == nil || !c.listed || c.used == 0 || c.prevFree != last {
 			return fmt.Errorf("chunk %d is wrongly in the list of those with free rows", n-1)
 		}
+		if c.free == 0 && n != t.free {
+			return fmt.Errorf("chunk %d is in the list of those with free rows, has none, and is not at its head", n-1)
+		}
 		last, n = n, c.nextFree
 	}
 	if listed != 0 {
@@ -243,6 +246,12 @@ func (in *inspector) table(t *table) error {
 		if bit := t.opened>>group&1 == 1; bit != (n != 0) || bit && int(t.chunks[n-1].group) != group {
 			return fmt.Errorf("group %d: open chunk %d, bit %v", group, int(n)-1, bit)
 		}
+		if vacant := t.vacant>>group&1 == 1; vacant != (n != 0 && t.chunks[n-1].used == 0) {
+			return fmt.Errorf("group %d: open chunk %d, vacant: %v", group, int(n)-1, vacant)
+		}
+	}
+	if t.vacant != 0 && t.fresh > t.used/freshShare+chunkRows {
+		return fmt.Errorf("%d fresh rows beside %d tasks, and chunks %b are empty", t.fresh, t.used, t.vacant)
 	}
 	return nil
 }

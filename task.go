@@ -101,8 +101,8 @@ type expiry interface {
 // was given back to the collector in between. The table is a plain data
 // structure: it knows no time, no lock and no slots, and calls nobody.
 //
-// A new task gets the row that was given back last, whose memory is still in the
-// cache. While the table grows and there is no such row, tasks of one group, which
+// A new task gets a row that was given back, a late one, whose memory is still in
+// the cache. While the table grows and there is no such row, tasks of one group, which
 // will be walked together, get rows next to each other: each group has a chunk with
 // fresh rows, as long as there are not too many of these for the number of tasks.
 // Measured with a million tasks that were added in random order of deadlines, and
@@ -111,19 +111,20 @@ type table struct {
 	chunks []*chunk
 	holes  []uint32 // numbers of nil places in chunks, and of some that are not so any more
 	free   uint32   // number+1 of the first chunk in the list of those with free rows
-	spare  uint32   // number+1 of the one empty chunk that is kept, in no list
 	used   int
 	seq    uint64
 
 	fresh  int            // fresh rows in open chunks
 	open   [groups]uint32 // number+1 of each group's chunk with fresh rows; 0: none
 	opened uint64         // one bit per group: set if it has one
+	vacant uint64         // one bit per group: set if that one is empty
 }
 
 const (
 	groups = 64
 
-	// freshShare limits the fresh rows to one for so many tasks: 2 bytes a task.
+	// freshShare limits fresh rows to one for so many tasks, 2 bytes a task, and one
+	// more chunk. Where tasks have gone since, that holds for empty chunks.
 	freshShare = 16
 )
 
@@ -148,13 +149,10 @@ func (t *table) hook(i uint32) *hook { return t.chunks[i>>8].hooks[uint8(i)-1] }
 // hasFree reports whether the next task gets a row that was given back, so that
 // its group does not matter.
 func (t *table) hasFree() bool {
-	for t.free != 0 {
-		if t.chunks[t.free-1].free != 0 {
-			return true
-		}
+	if t.free != 0 && t.chunks[t.free-1].free == 0 {
 		t.unlist(t.free - 1)
 	}
-	return false
+	return t.free != 0
 }
 
 // add makes an entry for a new task and returns its index. It is in no list yet.
@@ -175,6 +173,7 @@ func (t *table) add(fn func(), h *hook, group int) uint32 {
 		c.fresh++
 		t.fresh--
 		row = c.fresh
+		t.vacant &^= 1 << c.group
 		if row == chunkRows {
 			t.shut(c)
 		}
@@ -219,6 +218,9 @@ func (t *table) remove(i uint32) {
 	if c.used == 0 {
 		t.emptied(n)
 	}
+	if t.vacant != 0 {
+		t.limitFresh()
+	}
 }
 
 func (t *table) nextSeq() uint64 {
@@ -238,19 +240,20 @@ func (t *table) freshChunk(group int) uint32 {
 	if t.opened != 0 && t.fresh > t.used/freshShare {
 		return t.open[bits.TrailingZeros64(t.opened)] - 1
 	}
-	n := t.spare - 1
-	if t.spare != 0 {
-		t.spare = 0
-	} else {
-		n = t.hole()
-		t.chunks[n] = new(chunk)
-	}
+	n := t.hole()
+	t.chunks[n] = new(chunk)
+	t.reopen(n, group)
+	return n
+}
+
+// reopen makes an empty chunk the one with fresh rows of a group, which has none.
+func (t *table) reopen(n uint32, group int) {
 	c := t.chunks[n]
 	c.free, c.fresh, c.group = 0, 0, uint8(group)
 	t.fresh += chunkRows
 	t.open[group] = n + 1
 	t.opened |= 1 << group
-	return n
+	t.vacant |= 1 << group
 }
 
 // shut ends the handing out of a chunk's fresh rows.
@@ -258,6 +261,7 @@ func (t *table) shut(c *chunk) {
 	t.fresh -= chunkRows - int(c.fresh)
 	t.open[c.group] = 0
 	t.opened &^= 1 << c.group
+	t.vacant &^= 1 << c.group
 }
 
 // hole returns the number of a nil place in the directory.
@@ -273,11 +277,11 @@ func (t *table) hole() uint32 {
 	return uint32(len(t.chunks) - 1)
 }
 
-// list puts a chunk at the head of those with free rows: the next task then takes
-// the row whose memory was touched last. When its last free row is taken a chunk
-// stays listed until the table looks for the next one: a task that is added and
-// cancelled, again and again, changes no list.
+// list puts a chunk at the head of those with free rows. The one at the head may
+// have none left, and then it is the only one: so a task that is added and cancelled,
+// again and again, changes no list.
 func (t *table) list(n uint32) {
+	t.hasFree()
 	c := t.chunks[n]
 	c.listed, c.prevFree, c.nextFree = true, 0, t.free
 	if t.free != 0 {
@@ -299,26 +303,45 @@ func (t *table) unlist(n uint32) {
 	c.listed, c.prevFree, c.nextFree = false, 0, 0
 }
 
-// emptied keeps an empty chunk as the spare one, or gives it back. Without the
-// spare, a wheel at the edge of a chunk would make and drop one with each task.
+// emptied keeps an empty chunk for its group, or gives it back. One is kept in any
+// case, and as many as there may be fresh rows for the number of tasks: else a few
+// tasks that come and go beside many that stay would make and drop chunks.
 func (t *table) emptied(n uint32) {
 	t.unlist(n)
-	if c := t.chunks[n]; t.open[c.group] == n+1 {
+	c := t.chunks[n]
+	switch {
+	case t.open[c.group] == n+1:
 		t.shut(c)
+		t.reopen(n, int(c.group))
+	case t.opened == 0:
+		t.reopen(n, int(c.group))
+	default:
+		t.giveBack(n)
 	}
-	if t.spare == 0 {
-		t.spare = n + 1
-	} else {
-		t.chunks[n] = nil
-		t.holes = append(t.holes, n)
-		t.trim()
-	}
+	t.limitFresh()
+	t.trim()
 	if t.used == 0 && len(t.chunks) > 1 {
 		// Nothing is left that an index points to: drop the directory too.
-		t.chunks = []*chunk{t.chunks[t.spare-1]}
+		group := bits.TrailingZeros64(t.opened)
+		t.chunks = []*chunk{t.chunks[t.open[group]-1]}
+		t.open[group] = 1
 		t.holes = nil
-		t.spare = 1
 	}
+}
+
+// limitFresh gives empty chunks back if there are too many for the number of tasks.
+func (t *table) limitFresh() {
+	for t.vacant != 0 && t.fresh > t.used/freshShare+chunkRows {
+		n := t.open[bits.TrailingZeros64(t.vacant)] - 1
+		t.shut(t.chunks[n])
+		t.giveBack(n)
+	}
+}
+
+// giveBack leaves an empty chunk, in no list, to the collector.
+func (t *table) giveBack(n uint32) {
+	t.chunks[n] = nil
+	t.holes = append(t.holes, n)
 }
 
 // trim cuts the directory behind its last chunk, and gives its memory back when it
