@@ -47,6 +47,43 @@ func TestNoneOfAHundredThousandChainedAddsIsLost(t *testing.T) {
 	}
 }
 
+// A worker that starts while the others are blocked must take the next task at once,
+// before other goroutines have had their turn: one after the other, 64 of them would
+// start 64 turns late.
+func TestCallbacksThatBlockStartWithoutWaitingForOtherGoroutines(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const tasks, busy = 64, 4
+	w, c, _ := stage(t, time.Second, func(o *timingwheel.Options) { o.Concurrency = tasks })
+	gate, all := make(chan struct{}), make(chan struct{})
+	var began, turns, turnsThen atomic.Int64
+	for range tasks {
+		mustAdd(t, w, time.Second, func() {
+			if began.Add(1) == tasks {
+				turnsThen.Store(turns.Load())
+				close(all)
+			}
+			<-gate
+		})
+	}
+	var stop atomic.Bool
+	var wait sync.WaitGroup
+	for range busy {
+		wait.Go(func() {
+			for !stop.Load() {
+				turns.Add(1)
+				runtime.Gosched()
+			}
+		})
+	}
+	c.move(time.Second)
+	<-all
+	stop.Store(true)
+	close(gate)
+	wait.Wait()
+	require.Less(t, turnsThen.Load(), int64(busy*tasks/2), "turns of the other goroutines until all had begun")
+	w.Sync()
+}
+
 // On the system clock: the timer is about to be armed for a later task while an
 // earlier one is added. In a bubble the clock stands until all wait, so a deadline
 // that is missed shows as one tick too late.

@@ -15,7 +15,7 @@ type worker struct {
 	w    *Wheel
 	seat int // place in Wheel.crew
 
-	relief  bool // others were there when it was hired
+	hired   uint64 // Wheel.taken when it was hired
 	started bool
 	busy    bool          // from taking a task until its callback has returned
 	due     int64         // the task's due tick,
@@ -36,7 +36,8 @@ func (w *Wheel) hire() {
 		return
 	}
 	w.starting = true
-	r := &worker{w: w, seat: len(w.crew), relief: len(w.crew) > 0}
+	w.taken.Store(w.count.Fired)
+	r := &worker{w: w, seat: len(w.crew), hired: w.count.Fired}
 	w.crew = append(w.crew, r)
 	go r.work()
 }
@@ -55,9 +56,7 @@ func (w *Wheel) dismiss(r *worker) {
 
 func (r *worker) work() {
 	defer r.end()
-	if r.relief {
-		r.standBy()
-	}
+	r.standBy()
 	for r.next() {
 		if r.keyed != nil {
 			r.keyed.call()
@@ -67,24 +66,31 @@ func (r *worker) work() {
 	}
 }
 
-// shortRun is up to how much time per callback standBy lets pass: some handings over
-// of the lock.
-const shortRun = time.Microsecond
+// shortRun is the time between two tasks in which it is not worth while to hand over
+// the lock.
+const shortRun = 500 * time.Nanosecond
 
-// standBy waits as long as the other workers take a task per shortRun or more, so
-// that callbacks which take less time than handing over the lock does are left to
-// one worker. Measured with a million callbacks due at one instant on two
+// standBy waits as long as the other workers together take a task per shortRun or
+// more, so that short callbacks are left to one worker, or few. Where nothing was
+// taken since this one was hired, it does not wait at all: the others are blocked. It
+// looks before it lets go of the processor, which on a busy machine it gets back after
+// milliseconds only. Measured with a million callbacks due at one instant on two
 // processors: 123 ns each, against 217 where all workers that are hired run (medians
 // of 4).
 func (r *worker) standBy() {
-	for taken, begin := r.w.taken.Load(), time.Now(); ; {
+	taken := r.w.taken.Load()
+	if taken == r.hired {
+		return
+	}
+	for begin := time.Now(); ; {
 		spin(firstPause)
-		runtime.Gosched()
 		more, now := r.w.taken.Load(), time.Now()
-		if time.Duration(more-taken)*shortRun <= now.Sub(begin) {
+		passed := now.Sub(begin) // nothing in a bubble of testing/synctest
+		if passed == 0 || time.Duration(more-taken)*shortRun <= passed {
 			return
 		}
 		taken, begin = more, now
+		runtime.Gosched()
 	}
 }
 
@@ -118,14 +124,14 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 		w.look(i)
 	}
 	w.due.remove(&w.tasks, i)
-	w.hire()
-	e := w.tasks.at(i)
-	r.busy, r.due, r.index, r.seq, r.since = true, e.due, i, e.seq(), now
-	r.series, r.fn = nil, e.fn
 	w.count.Fired++
 	if w.starting {
 		w.taken.Store(w.count.Fired)
 	}
+	w.hire()
+	e := w.tasks.at(i)
+	r.busy, r.due, r.index, r.seq, r.since = true, e.due, i, e.seq(), now
+	r.series, r.fn = nil, e.fn
 	w.count.Running++
 	w.count.LastLateness = now - w.offset(e.due)
 	w.count.MaxLateness = max(w.count.MaxLateness, w.count.LastLateness)
@@ -289,11 +295,14 @@ func (w *Wheel) release() {
 // settled reports whether no callback due by a tick is waiting to start or
 // running. On a stopped wheel nothing will start, and all that run count.
 func (w *Wheel) settled(tick int64) bool {
-	if !w.stopped && !w.due.empty() && w.tasks.at(w.due.head).due <= tick {
+	if w.stopped {
+		return len(w.crew) == 0
+	}
+	if !w.due.empty() && w.tasks.at(w.due.head).due <= tick {
 		return false
 	}
 	for _, r := range w.crew {
-		if r.busy && (r.due <= tick || w.stopped) {
+		if r.busy && r.due <= tick {
 			return false
 		}
 	}

@@ -23,9 +23,9 @@ type Options struct {
 
 	// Concurrency is how many callbacks run at once. While that many are
 	// running, tasks that fall due wait in a queue, in order, can still be
-	// cancelled, and are counted in Stats.Due. Callbacks that take less than a
-	// microsecond or so are left to fewer goroutines, which is faster. 0 means
-	// DefaultConcurrency.
+	// cancelled, and are counted in Stats.Due. Goroutines are added one by one, and
+	// only while less than two million callbacks a second start: more of them would
+	// slow each other down. 0 means DefaultConcurrency.
 	Concurrency int
 
 	// MaxPending is how many tasks the wheel holds (see Len); adding more is

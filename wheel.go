@@ -33,7 +33,7 @@ type Wheel struct {
 
 	crew     []*worker     // worker goroutines
 	starting bool          // one of them has not come to take its first task yet
-	taken    atomic.Uint64 // for it: how many tasks the others have taken
+	taken    atomic.Uint64 // for it, while it has not: count.Fired
 	waiters  []waiter
 	pause    func() // of tests: called by breathe while the lock is free
 
