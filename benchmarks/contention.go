@@ -33,9 +33,9 @@ func contend[H any, T timers[H]](b *bench, impl string, t T, goroutines int) {
 	t.close()
 }
 
-// contendByOrder is contend with several wheels: each goroutine has orders of its
-// own, and the order number picks the wheel.
-func contendByOrder(b *bench, wheels, goroutines int) {
+// contendForOneOf is contend with several wheels: which one an order of a goroutine
+// is on, pick says.
+func contendForOneOf(b *bench, wheels int, impl string, goroutines int, pick func(g, i int) int) {
 	var all []wheelTimers
 	for range wheels {
 		all = append(all, openWheel(time.Second))
@@ -48,20 +48,21 @@ func contendByOrder(b *bench, wheels, goroutines int) {
 	waited := readMetric("/sync/mutex/wait/total:seconds")
 	nsPerOp, n := b.parallel(goroutines, 2*b.window, func(g, from, n int) {
 		for i := from; i < from+n; i++ {
-			w := all[(i+g)%wheels]
+			w := all[pick(g, i)%wheels]
 			w.cancel(w.add(delay(i+g<<20), callback(i)))
 		}
 	})
 	waited = readMetric("/sync/mutex/wait/total:seconds") - waited
-	b.record(fmt.Sprintf("Contention/impl=wheels-%d/goroutines=%d", wheels, goroutines), n,
+	b.record(fmt.Sprintf("Contention/impl=%s/goroutines=%d", impl, goroutines), n,
 		metric{"ns/op", nsPerOp}, metric{"wait-ns/op", waited * 1e9 / float64(n)})
 	for _, w := range all {
 		w.close()
 	}
 }
 
-// runContention measures the wheel, the runtime's timers, and several wheels, with
-// as many goroutines as processors and with more.
+// runContention measures the wheel, the runtime's timers, and several wheels, picked
+// by the number of the order or of the goroutine, with as many goroutines as
+// processors and with more.
 func runContention(b *bench) {
 	var experiments []func()
 	for _, factor := range []int{1, 4, 16} {
@@ -70,8 +71,13 @@ func runContention(b *bench) {
 			experiments = append(experiments, func() { c.contend(b, g) })
 		}
 		for _, wheels := range []int{2, 4, 8} {
-			experiments = append(experiments, func() { contendByOrder(b, wheels, g) })
+			experiments = append(experiments, func() {
+				contendForOneOf(b, wheels, fmt.Sprintf("wheels-%d", wheels), g, func(g, i int) int { return g + i })
+			})
 		}
+		experiments = append(experiments, func() {
+			contendForOneOf(b, 8, "wheels-8-own", g, func(g, _ int) int { return g })
+		})
 	}
 	b.interleave("contention", b.rounds, experiments...)
 	b.interleave("mutex profile", 1, func() { profileMutex(b) })

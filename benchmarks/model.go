@@ -70,7 +70,7 @@ func modelTable(r *results) string {
 // contentionTable lists what was measured and not modelled.
 func contentionTable(r *results) string {
 	list := []impl{{"wheel", "one wheel"}, {"wheels-2", "2 wheels by order number"}, {"wheels-4", "4 wheels"},
-		{"wheels-8", "8 wheels"}, {"afterfunc", "time.AfterFunc"}}
+		{"wheels-8", "8 wheels"}, {"wheels-8-own", "8 wheels, each goroutine keeps to one"}, {"afterfunc", "time.AfterFunc"}}
 	rows := [][]string{{"add+cancel: ns, and ns of waiting for locks"}}
 	for _, factor := range []int{1, 4, 16} {
 		rows[0] = append(rows[0], fmt.Sprintf("%d goroutines", factor*r.procs), "waiting")
