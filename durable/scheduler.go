@@ -182,9 +182,10 @@ func (s *Scheduler) put(ctx context.Context, kind Kind, t Timer, d time.Duration
 	return status, nil
 }
 
-// Cancel takes a timer back. It answers Canceled if it will not run, NotFound if
-// there is none, and InFlight if it has been claimed: a handler may be running, or
-// about to, or have died; after it the timer does not run again.
+// Cancel takes a timer back. It answers Canceled if it will not run, or not again
+// after attempts that failed, NotFound if there is none, and InFlight if it has been
+// claimed: a handler may be running, or about to, or have died; after it the timer
+// does not run again.
 //
 // When Cancel returns without an error, its effect is as durable as that of Add. It
 // returns the errors of Add.
