@@ -74,10 +74,12 @@
 // is looked at once for each day until then on which another task of its hour slot is
 // due.
 //
-// All of a wheel's methods share one lock. A program in which many processors add and
-// cancel at the same time can spread its tasks over several wheels, say by order
-// number: each costs no more than its memory. Where they do little else,
-// time.AfterFunc, which has a heap for each processor, scales better (BENCHMARKS.md).
+// All of a wheel's methods share one lock, and take as long however many goroutines
+// want it. A program in which many processors add and cancel at the same time, and do
+// little else, can give each part of its work a wheel of its own: that costs no more
+// than the wheel's memory. To choose one of several wheels anew for each order does not
+// help, and time.AfterFunc, which has a heap for each processor, scales better
+// (BENCHMARKS.md).
 //
 // # When not to use it
 //

@@ -110,7 +110,8 @@ func profileMutex(b *bench) {
 	w.close()
 }
 
-// waitingByMethod sums the mutex profile by the method of the package that held
+// waitingByMethod sums the mutex profile, which knows of goroutines that were parked
+// but not of those that wait awake, by the method of the package that held
 // the lock. Those that are not asked for count as other.
 func waitingByMethod() map[string]float64 {
 	records := make([]runtime.BlockProfileRecord, 1000)
@@ -127,6 +128,9 @@ func lockHolder(stack []uintptr) string {
 	for {
 		frame, more := frames.Next()
 		if name, ok := strings.CutPrefix(frame.Function, "github.com/fee15284/timingwheel."); ok {
+			if strings.HasPrefix(name, "(*lock).") {
+				continue
+			}
 			name = name[strings.LastIndexByte(name, '.')+1:]
 			switch name {
 			case "Add", "Cancel", "Reset", "next", "catchUp":
