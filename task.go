@@ -266,15 +266,24 @@ func (t *table) shut(c *chunk) {
 
 // hole returns the number of a nil place in the directory.
 func (t *table) hole() uint32 {
-	for last := len(t.holes) - 1; last >= 0; last-- {
-		n := t.holes[last]
-		t.holes = t.holes[:last]
-		if int(n) < len(t.chunks) && t.chunks[n] == nil {
-			return n
-		}
+	if n, ok := t.holeBelow(len(t.chunks)); ok {
+		return n
 	}
 	t.chunks = append(t.chunks, nil)
 	return uint32(len(t.chunks) - 1)
+}
+
+// holeBelow returns a nil place below a number, if it finds one, and forgets all that
+// it saw on the way.
+func (t *table) holeBelow(below int) (uint32, bool) {
+	for last := len(t.holes) - 1; last >= 0; last-- {
+		n := t.holes[last]
+		t.holes = t.holes[:last]
+		if int(n) < below && t.chunks[n] == nil {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // list puts a chunk at the head of those with free rows. The one at the head may
@@ -345,11 +354,24 @@ func (t *table) giveBack(n uint32) {
 }
 
 // trim cuts the directory behind its last chunk, and gives its memory back when it
-// has become much smaller.
+// has become much smaller. An empty chunk at the end, to which no index points, moves
+// to a hole before it.
 func (t *table) trim() {
 	last := len(t.chunks)
-	for last > 0 && t.chunks[last-1] == nil {
-		last--
+	for ; last > 0; last-- {
+		c := t.chunks[last-1]
+		if c == nil {
+			continue
+		}
+		n, ok := uint32(0), c.used == 0
+		if ok {
+			n, ok = t.holeBelow(last - 1)
+		}
+		if !ok {
+			break
+		}
+		t.chunks[n], t.chunks[last-1] = c, nil
+		t.open[c.group] = n + 1
 	}
 	t.chunks = t.chunks[:last]
 	if c := cap(t.chunks); c <= 64 || last > c/4 {
