@@ -293,7 +293,7 @@ func (w *Wheel) release() {
 }
 
 // settled reports whether no callback due by a tick is waiting to start or
-// running. On a stopped wheel nothing will start, and all that run count.
+// running. On a stopped wheel nothing will start, and all workers have to have left.
 func (w *Wheel) settled(tick int64) bool {
 	if w.stopped {
 		return len(w.crew) == 0

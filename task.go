@@ -217,8 +217,7 @@ func (t *table) remove(i uint32) {
 	t.used--
 	if c.used == 0 {
 		t.emptied(n)
-	}
-	if t.vacant != 0 {
+	} else if t.vacant != 0 {
 		t.limitFresh()
 	}
 }

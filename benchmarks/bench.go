@@ -116,6 +116,22 @@ var orders atomic.Int64 // what callbacks do: count the order
 // callback returns the closure of one order.
 func callback(order int) func() { return func() { orders.Add(int64(order)) } }
 
+// closures returns the closures of n orders.
+func closures(n int) []func() {
+	all := make([]func(), n)
+	for i := range all {
+		all[i] = callback(i)
+	}
+	return all
+}
+
+// collect records what a garbage collection takes.
+func (b *bench) collect(name string) {
+	begin := time.Now()
+	runtime.GC()
+	b.record(name, 1, metric{"ns/op", float64(time.Since(begin).Nanoseconds())})
+}
+
 // scatter spreads consecutive numbers over 0 … n-1.
 func scatter(i, n int) int { return int(uint64(uint32(i)*2654435761) * uint64(n) >> 32) }
 

@@ -19,10 +19,7 @@ func costs[H any, T timers[H]](b *bench, impl string, t T, pending int) {
 	empty := heapInUse()
 	handles := fillCounting[H](b, name, t, pending)
 
-	gc := time.Now()
-	runtime.GC()
-	b.record(name("GC"), 1, metric{"ns/op", float64(time.Since(gc).Nanoseconds())})
-
+	b.collect(name("GC"))
 	b.timed(name("AddCancel"), func(from, n int) {
 		for i := from; i < from+n; i++ {
 			t.cancel(t.add(delay(i), callback(i)))
@@ -51,10 +48,7 @@ func costs[H any, T timers[H]](b *bench, impl string, t T, pending int) {
 // fillCounting adds n tasks and records the time and the memory of each beside its
 // closure and handle, which exist before.
 func fillCounting[H any, T timers[H]](b *bench, name func(string) string, t T, n int) []H {
-	callbacks := make([]func(), n)
-	for i := range callbacks {
-		callbacks[i] = callback(i)
-	}
+	callbacks := closures(n)
 	handles := make([]H, n)
 	before := heapInUse()
 	begin := time.Now()
@@ -139,15 +133,10 @@ func floor(b *bench) {
 	})
 	orders.Add(int64(sum))
 	runtime.KeepAlive(kept)
-	callbacks := make([]func(), b.scaled(million))
-	for i := range callbacks {
-		callbacks[i] = callback(i)
-	}
+	callbacks := closures(b.scaled(million))
 	handles := make([]timingwheel.Task, len(callbacks))
 	runtime.GC()
-	gc := time.Now()
-	runtime.GC()
-	b.record("Floor/impl=GC", 1, metric{"ns/op", float64(time.Since(gc).Nanoseconds())})
+	b.collect("Floor/impl=GC")
 	runtime.KeepAlive(callbacks)
 	runtime.KeepAlive(handles)
 }
