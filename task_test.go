@@ -106,13 +106,19 @@ func TestTheSequenceSkipsZeroWhenItWraps(t *testing.T) {
 	require.Equal(t, uint64(1), tab.at(tab.add(nil, nil, 0)).seq())
 }
 
+// fillTable adds n tasks of one group and returns their indices.
+func fillTable(t *table, n int) []uint32 {
+	all := make([]uint32, n)
+	for k := range all {
+		all[k] = t.add(nil, nil, 0)
+	}
+	return all
+}
+
 func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 	var tab table
 	var in inspector
-	var all []uint32
-	for range 100 * chunkRows {
-		all = append(all, tab.add(nil, nil, 0))
-	}
+	all := fillTable(&tab, 100*chunkRows)
 	require.Len(t, tab.chunks, 100)
 	for _, i := range all[chunkRows : 99*chunkRows] {
 		tab.remove(i)
@@ -140,10 +146,8 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 	require.NoError(t, in.table(&tab))
 
 	for _, rest := range []int{0, 5} { // so many tasks are in the last chunk, which stays open
-		tab, in, all = table{}, inspector{}, all[:0]
-		for range 1_000*chunkRows + rest {
-			all = append(all, tab.add(nil, nil, 0))
-		}
+		tab, in = table{}, inspector{}
+		all = fillTable(&tab, 1_000*chunkRows+rest)
 		for _, i := range all[1:] {
 			tab.remove(i)
 		}
@@ -153,10 +157,7 @@ func TestChunksGoBackWhenABurstHasDrained(t *testing.T) {
 	}
 
 	tab, in = table{}, inspector{}
-	all = all[:0]
-	for range 10 * chunkRows {
-		all = append(all, tab.add(nil, nil, 0))
-	}
+	all = fillTable(&tab, 10*chunkRows)
 	for _, i := range all {
 		tab.remove(i)
 	}
@@ -197,10 +198,7 @@ func TestAFewTasksThatComeAndGoBesideManyMakeNoChunks(t *testing.T) {
 func TestCancellingAndAddingLeavesNoChunksToLookAtLater(t *testing.T) {
 	var tab table
 	var in inspector
-	var all []uint32
-	for range 50 * chunkRows {
-		all = append(all, tab.add(nil, nil, 0))
-	}
+	all := fillTable(&tab, 50*chunkRows)
 	for n := range 50 {
 		tab.remove(all[n*chunkRows])
 		require.Equal(t, all[n*chunkRows], tab.add(nil, nil, 0))
