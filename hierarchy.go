@@ -107,6 +107,9 @@ func (h *hierarchy) skip(tick int64) {
 func (h *hierarchy) put(i uint32, front bool) int64 {
 	e := h.tasks.at(i)
 	l, n, stop := h.locate(e.due)
+	if top := len(h.levels) - 1; l == &h.levels[top] && (l.slots[n].empty() || e.due < h.soonest[n]) {
+		h.soonest[n] = e.due
+	}
 	if front {
 		l.slots[n].pushFront(h.tasks, i)
 	} else {
@@ -141,27 +144,18 @@ func (h *hierarchy) locate(due int64) (l *level, n int, stop int64) {
 	}
 	l = &h.levels[top]
 	at := due / l.unit
-	n = int(at % int64(len(l.slots)))
-	if l.slots[n].empty() || due < h.soonest[n] {
-		h.soonest[n] = due
-	}
-	return l, n, at * l.unit
+	return l, int(at % int64(len(l.slots))), at * l.unit
 }
 
 // group returns a number below groups for the tasks that will be walked together
 // with one that is due at a tick: those that lie in the same slot of a coarser
 // level. It is a guess, for memory's sake, and changes nothing.
 func (h *hierarchy) group(due int64) int {
-	ahead, top := due-h.hand, len(h.levels)-1
-	if ahead < h.levels[0].span {
+	l, n, _ := h.locate(due)
+	if l == &h.levels[0] {
 		return 0
 	}
-	k := 1
-	for k < top && ahead >= h.levels[k].span {
-		k++
-	}
-	l := &h.levels[k]
-	return int(l.first+uint64(due/l.unit)%uint64(len(l.slots))) % groups
+	return (int(l.first) + n) % groups
 }
 
 // slotAt returns the slot a distance of less than one turn ahead of the hand.
