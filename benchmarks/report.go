@@ -187,11 +187,16 @@ func firingTable(r *results) string {
 }
 
 func mixTable(r *results) string {
-	rows := [][]string{{"", "orders/s", "CPU in the collector, %"}}
-	for _, c := range impls {
-		rows = append(rows, []string{c.title, spread1("%.0f", r.sample("OrderMix/impl="+c.name, "orders/s")),
-			spread1("%.1f", r.sample("OrderMix/impl="+c.name, "gc-cpu-%"))})
+	rows := [][]string{{"", "orders/s", "CPU in the collector, %", "orders/s, handed about"}}
+	row := func(title, name string) {
+		rows = append(rows, []string{title, spread1("%.0f", r.sample(mixName(name, false), "orders/s")),
+			spread1("%.1f", r.sample(mixName(name, false), "gc-cpu-%")),
+			spread1("%.0f", r.sample(mixName(name, true), "orders/s"))})
 	}
+	for _, c := range impls {
+		row(c.title, c.name)
+	}
+	row("a wheel for each goroutine", "own")
 	return table(rows)
 }
 

@@ -197,7 +197,7 @@ type contender struct {
 	name       string
 	costs      func(b *bench, pending int)
 	fireAtOnce func(b *bench, n int)
-	mix        func(b *bench)
+	mix        func(b *bench, handed bool)
 	addLatency func(b *bench)
 	lateness   func(b *bench)
 	contend    func(b *bench, goroutines int)
@@ -208,7 +208,7 @@ func newContender[H any, T timers[H]](name string, open func(time.Duration) T) c
 		name:       name,
 		costs:      func(b *bench, n int) { costs[H](b, name, open(time.Second), n) },
 		fireAtOnce: func(b *bench, n int) { fireAtOnce[H](b, name, open(time.Second), n) },
-		mix:        func(b *bench) { mix[H](b, name, open(10*time.Millisecond)) },
+		mix:        func(b *bench, handed bool) { mix[H](b, mixName(name, handed), handed, open(mixTick)) },
 		addLatency: func(b *bench) { addLatency[H](b, name, open(time.Millisecond)) },
 		lateness:   func(b *bench) { lateness[H](b, name, open(10*time.Millisecond)) },
 		contend:    func(b *bench, g int) { contend[H](b, name, open(time.Second), g) },

@@ -82,7 +82,7 @@ func firingTargets(r *results) []target {
 	jump := func(n int) sample {
 		return r.sample(fmt.Sprintf("JumpAnHour/impl=wheel/due=%d", r.size(n)), "ns/task")
 	}
-	mix := func(impl, unit string) sample { return r.sample("OrderMix/impl="+impl, unit) }
+	mix := func(impl, unit string) sample { return r.sample(mixName(impl, false), unit) }
 	faster := ratioOf(mix("wheel", "orders/s"), mix("afterfunc", "orders/s"))
 	return []target{
 		atMost("1M distinct callbacks due at one instant, until the last has run: of AfterFunc", 0.15, atOnce("wheel"), atOnce("afterfunc")),
