@@ -89,6 +89,7 @@ func firingTargets(r *results) []target {
 		{"1M callbacks spread over an hour, fake clock, one jump: each", "<= 300 ns", spread1("%.0f ns", jump(million)), jump(million).median() <= 300},
 		atMost("the same with 10M against 1M, each (linear is 1)", 1.25, jump(10*million), jump(million)),
 		{"order mix, all processors: orders per second of AfterFunc's", ">= 1.5", faster.String(), faster.value >= 1.5},
+		{"the same with a wheel for each goroutine", "reported", ratioOf(mix("own", "orders/s"), mix("afterfunc", "orders/s")).String(), true},
 		{"the same: share of CPU in the collector", "reported", fmt.Sprintf("wheel %.1f %%, AfterFunc %.1f %%",
 			mix("wheel", "gc-cpu-%").median(), mix("afterfunc", "gc-cpu-%").median()), true},
 	}
