@@ -11,54 +11,34 @@ import (
 )
 
 // contend adds and cancels on several goroutines, with 100K pending, and records
-// what an operation takes and how long goroutines waited for locks.
-func contend[H any, T timers[H]](b *bench, impl string, t T, goroutines int) {
+// what an operation takes and how long goroutines waited for locks. Where there are
+// several timers, pick says on which an order of a goroutine is.
+func contend[H any, T timers[H]](b *bench, impl string, goroutines int, pick func(g, i int) int, ts ...T) {
 	handles := make([]H, b.scaled(100_000))
 	for i := range handles {
-		handles[i] = t.add(delay(i), callback(i))
+		handles[i] = ts[i%len(ts)].add(delay(i), callback(i))
 	}
 	runtime.GC()
 	waited := readMetric("/sync/mutex/wait/total:seconds")
 	nsPerOp, n := b.parallel(goroutines, 2*b.window, func(g, from, n int) {
 		for i := from; i < from+n; i++ {
+			t := ts[pick(g, i)%len(ts)]
 			t.cancel(t.add(delay(i+g<<20), callback(i)))
 		}
 	})
 	waited = readMetric("/sync/mutex/wait/total:seconds") - waited
 	b.record(fmt.Sprintf("Contention/impl=%s/goroutines=%d", impl, goroutines), n,
 		metric{"ns/op", nsPerOp}, metric{"wait-ns/op", waited * 1e9 / float64(n)})
-	for _, h := range handles {
-		t.cancel(h)
+	for i, h := range handles {
+		ts[i%len(ts)].cancel(h)
 	}
-	t.close()
+	for _, t := range ts {
+		t.close()
+	}
 }
 
-// contendForOneOf is contend with several wheels: which one an order of a goroutine
-// is on, pick says.
-func contendForOneOf(b *bench, wheels int, impl string, goroutines int, pick func(g, i int) int) {
-	var all []wheelTimers
-	for range wheels {
-		all = append(all, openWheel(time.Second))
-	}
-	tasks := make([]timingwheel.Task, b.scaled(100_000))
-	for i := range tasks {
-		tasks[i] = all[i%wheels].add(delay(i), callback(i))
-	}
-	runtime.GC()
-	waited := readMetric("/sync/mutex/wait/total:seconds")
-	nsPerOp, n := b.parallel(goroutines, 2*b.window, func(g, from, n int) {
-		for i := from; i < from+n; i++ {
-			w := all[pick(g, i)%wheels]
-			w.cancel(w.add(delay(i+g<<20), callback(i)))
-		}
-	})
-	waited = readMetric("/sync/mutex/wait/total:seconds") - waited
-	b.record(fmt.Sprintf("Contention/impl=%s/goroutines=%d", impl, goroutines), n,
-		metric{"ns/op", nsPerOp}, metric{"wait-ns/op", waited * 1e9 / float64(n)})
-	for _, w := range all {
-		w.close()
-	}
-}
+func byOrder(g, i int) int     { return g + i }
+func byGoroutine(g, _ int) int { return g }
 
 // runContention measures the wheel, the runtime's timers, and several wheels, picked
 // by the number of the order or of the goroutine, with as many goroutines as
@@ -72,11 +52,11 @@ func runContention(b *bench) {
 		}
 		for _, wheels := range []int{2, 4, 8} {
 			experiments = append(experiments, func() {
-				contendForOneOf(b, wheels, fmt.Sprintf("wheels-%d", wheels), g, func(g, i int) int { return g + i })
+				contend[timingwheel.Task](b, fmt.Sprintf("wheels-%d", wheels), g, byOrder, openWheels(wheels, time.Second)...)
 			})
 		}
 		experiments = append(experiments, func() {
-			contendForOneOf(b, 8, "wheels-8-own", g, func(g, _ int) int { return g })
+			contend[timingwheel.Task](b, "wheels-8-own", g, byGoroutine, openWheels(8, time.Second)...)
 		})
 	}
 	b.interleave("contention", b.rounds, experiments...)

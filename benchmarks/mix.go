@@ -100,11 +100,7 @@ func runMix(b *bench) {
 			experiments = append(experiments, func() { c.mix(b, handed) })
 		}
 		experiments = append(experiments, func() {
-			var own []wheelTimers
-			for range runtime.GOMAXPROCS(0) {
-				own = append(own, openWheel(mixTick))
-			}
-			mix[timingwheel.Task](b, mixName("own", handed), handed, own...)
+			mix[timingwheel.Task](b, mixName("own", handed), handed, openWheels(runtime.GOMAXPROCS(0), mixTick)...)
 		})
 	}
 	b.interleave("order mix", b.rounds, experiments...)

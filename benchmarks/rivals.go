@@ -30,6 +30,14 @@ func openWheel(tick time.Duration) wheelTimers {
 	return wheelTimers{w}
 }
 
+func openWheels(n int, tick time.Duration) []wheelTimers {
+	all := make([]wheelTimers, n)
+	for i := range all {
+		all[i] = openWheel(tick)
+	}
+	return all
+}
+
 func (w wheelTimers) add(d time.Duration, fn func()) timingwheel.Task {
 	task, err := w.Add(d, fn)
 	if err != nil {
@@ -211,7 +219,7 @@ func newContender[H any, T timers[H]](name string, open func(time.Duration) T) c
 		mix:        func(b *bench, handed bool) { mix[H](b, mixName(name, handed), handed, open(mixTick)) },
 		addLatency: func(b *bench) { addLatency[H](b, name, open(time.Millisecond)) },
 		lateness:   func(b *bench) { lateness[H](b, name, open(10*time.Millisecond)) },
-		contend:    func(b *bench, g int) { contend[H](b, name, open(time.Second), g) },
+		contend:    func(b *bench, g int) { contend[H](b, name, g, byOrder, open(time.Second)) },
 	}
 }
 
