@@ -328,13 +328,6 @@ func (t *table) emptied(n uint32) {
 	}
 	t.limitFresh()
 	t.trim()
-	if t.used == 0 && len(t.chunks) > 1 {
-		// Nothing is left that an index points to: drop the directory too.
-		group := bits.TrailingZeros64(t.opened)
-		t.chunks = []*chunk{t.chunks[t.open[group]-1]}
-		t.open[group] = 1
-		t.holes = nil
-	}
 }
 
 // limitFresh gives empty chunks back if there are too many for the number of tasks.

@@ -239,6 +239,33 @@ func TestTasksOfAGroupLieTogetherAsTheTableGrows(t *testing.T) {
 	require.Equal(t, one+1, tab.used)
 }
 
+// Holes that are filled again must not be noted for ever, nor those that lie behind
+// the end of the directory.
+func TestTheTableForgetsHolesThatItFills(t *testing.T) {
+	var tab table
+	var in inspector
+	const chunks = 10
+	for _, stays := range []int{0, 9 * chunkRows} { // the first chunk stays, or the last
+		tab, in = table{}, inspector{}
+		all := fillTable(&tab, chunks*chunkRows)
+		for range 20 {
+			for k, i := range all {
+				if k < stays || k >= stays+chunkRows {
+					tab.remove(i)
+				}
+			}
+			require.NoError(t, in.table(&tab))
+			for k := range all {
+				if k < stays || k >= stays+chunkRows {
+					all[k] = tab.add(nil, nil, 0)
+				}
+			}
+			require.NoError(t, in.table(&tab))
+			require.LessOrEqual(t, len(tab.holes), chunks)
+		}
+	}
+}
+
 func TestAGroupHasTheTasksOfOneSlot(t *testing.T) {
 	var tasks table
 	var h hierarchy

@@ -59,12 +59,11 @@ var mutants = []mutant{
 	{file: "task.go", old: "for t.vacant != 0 && t.fresh > t.used/freshShare+chunkRows {", new: "for false {"},
 	{file: "task.go", old: "if t.vacant != 0 {\n\t\tt.limitFresh()", new: "if false {\n\t\tt.limitFresh()"},
 	{file: "task.go", old: "t.vacant &^= 1 << c.group\n\t\tif row == chunkRows {", new: "if row == chunkRows {"},
-	{file: "task.go", old: "t.open[group] = 1\n", new: ""},
 	{file: "task.go", old: "t.hasFree()\n\tc := t.chunks[n]", new: "c := t.chunks[n]"},
 	{file: "task.go", old: "t.fresh -= chunkRows - int(c.fresh)", new: "t.fresh -= int(c.fresh)"},
 	{file: "task.go", old: "t.opened &^= 1 << c.group", new: "_ = c"},
 	{file: "hierarchy.go", old: "if l == &h.levels[0] {\n\t\treturn 0", new: "if false {\n\t\treturn 0"},
-	{file: "hierarchy.go", old: "(int(l.first) + n) % groups", new: "int(l.first) % groups"},
+	{file: "hierarchy.go", old: "(int(l.first) + n) % groups", new: "(int(l.first) + 0*n) % groups"},
 	{file: "task.go", old: "t.seq = 1\n", new: "t.seq = 0\n"},
 	{file: "task.go", old: "t.holes = t.holes[:last]", new: "_ = last"},
 	// Time.
