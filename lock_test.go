@@ -72,3 +72,30 @@ func TestWhoYieldsTheLockLetsAnotherHaveIt(t *testing.T) {
 	}
 	l.Unlock()
 }
+
+// Where more than a few want the lock, the others park, and each gets it.
+func TestALockIsHandedToEachOfACrowd(t *testing.T) {
+	const crowd = 4 * awake
+	var l lock
+	var wait sync.WaitGroup
+	inside, sum := 0, 0
+	l.Lock()
+	for range crowd {
+		wait.Go(func() {
+			l.Lock()
+			if inside++; inside != 1 {
+				t.Errorf("%d are inside", inside)
+			}
+			sum++
+			inside--
+			l.Unlock()
+		})
+	}
+	for l.wanted.Load() < crowd {
+		runtime.Gosched()
+	}
+	l.Unlock()
+	wait.Wait()
+	require.Equal(t, crowd, sum)
+	require.Zero(t, l.wanted.Load())
+}

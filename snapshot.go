@@ -80,10 +80,13 @@ func (w *Wheel) Locate(t Task) (Place, bool) {
 	if t.wheel != w.id {
 		return Place{}, false
 	}
-	if e := w.find(t); e != nil && e.place() != placeRunning {
-		return w.placeOf(e), true
+	waiting := func() *entry {
+		if e := w.find(t); e != nil && e.place() != placeRunning {
+			return e
+		}
+		return nil
 	}
-	return w.running(func(r *worker) bool { return r.index == t.index && r.seq == t.seq })
+	return w.whereabouts(waiting, func(r *worker) bool { return r.index == t.index && r.seq == t.seq })
 }
 
 // Locate returns where the task of a key is, and false if none is pending or
@@ -95,13 +98,33 @@ func (k *Keyed[K]) Locate(key K) (Place, bool) {
 	w := k.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i, pending := k.find(key); pending {
-		return w.placeOf(w.tasks.at(i)), true
+	waiting := func() *entry {
+		if i, pending := k.find(key); pending {
+			return w.tasks.at(i)
+		}
+		return nil
 	}
-	return w.running(func(r *worker) bool {
+	return w.whereabouts(waiting, func(r *worker) bool {
 		e, ok := r.keyed.(*expiring[K])
 		return ok && e.k == k && e.key == key
 	})
+}
+
+// whereabouts returns the place of the task that waiting returns, or else of the
+// first running one that match picks. It is called with the lock held. Looking
+// through those that run may let go of it, and one of them may have come to wait
+// meanwhile.
+func (w *Wheel) whereabouts(waiting func() *entry, match func(*worker) bool) (Place, bool) {
+	if e := waiting(); e != nil {
+		return w.placeOf(e), true
+	}
+	if p, ok := w.running(match); ok {
+		return p, true
+	}
+	if e := waiting(); e != nil {
+		return w.placeOf(e), true
+	}
+	return Place{}, false
 }
 
 // placeOf returns the place of a task that is in a list; it is called with the
@@ -114,15 +137,18 @@ func (w *Wheel) placeOf(e *entry) Place {
 	return p
 }
 
-// running returns the place of the first running task that match picks. It is
-// called with the lock held, and lets go of it now and then.
+// running returns the place of a running task that match picks. It is called with
+// the lock held, and lets go of it now and then. It goes from the last seat to the
+// first: a worker that is dismissed meanwhile leaves its seat to the last one, which
+// has been seen.
 func (w *Wheel) running(match func(*worker) bool) (Place, bool) {
-	for seat := 0; seat < len(w.crew); seat++ {
+	for seat := len(w.crew) - 1; seat >= 0; seat-- {
 		if r := w.crew[seat]; r.busy && match(r) {
 			return Place{w.instant(r.due), -1, -1, w.start.Add(r.since)}, true
 		}
-		if seat%batch == batch-1 {
+		if seat%batch == 0 && seat > 0 {
 			w.breathe()
+			seat = min(seat, len(w.crew))
 		}
 	}
 	return Place{}, false

@@ -2,6 +2,7 @@ package timingwheel
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -66,15 +67,19 @@ func TestSnapshotCountsTheTasksOfEachSlot(t *testing.T) {
 		for range rnd.IntN(5000) {
 			change()
 		}
-		for done := false; !done; { // as Snapshot does, with others in between
-			w.mu.Lock()
-			done = w.wheels.watch()
-			w.mu.Unlock()
+		if seed%2 == 0 { // chunks go back
+			for _, task := range tasks[:len(tasks)/3] {
+				w.Cancel(task)
+			}
+		}
+		w.pause = func() {
 			change()
 			if rnd.IntN(4) == 0 {
 				still.nanos.Add(rnd.Int64N(int64(time.Minute)))
 			}
 		}
+		require.Equal(t, len(w.walked()), len(w.Snapshot().Slots))
+		w.pause = nil
 		for range 20 {
 			for range 20 {
 				change()
@@ -202,6 +207,143 @@ func TestLocateFindsRecurringTasksWhileTheyRun(t *testing.T) {
 	require.NoError(t, err)
 	_, ok = other.Locate(task)
 	require.False(t, ok)
+}
+
+// A crowd is a wheel on which so many callbacks run that looking through them lets go
+// of the lock.
+type crowd struct {
+	*Wheel
+	still *stillClock
+	end   map[Task]chan struct{}
+	began chan struct{}
+}
+
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{still: new(stillClock), end: map[Task]chan struct{}{}, began: make(chan struct{})}
+	w, err := New(Options{Clock: ClockOf(c.still), Concurrency: 4 * batch})
+	require.NoError(t, err)
+	c.Wheel = w
+	return c
+}
+
+// run lets so many callbacks begin and stay, beside others that are due in a tick.
+func (c *crowd) run(t *testing.T, n, others int) {
+	for range n {
+		end := make(chan struct{})
+		task, err := c.Add(c.tick, func() { c.began <- struct{}{}; <-end })
+		require.NoError(t, err)
+		c.end[task] = end
+	}
+	c.still.nanos.Add(int64(c.tick))
+	c.catchUp()
+	for range n + others {
+		<-c.began
+	}
+}
+
+// seats returns how many workers there are.
+func (c *crowd) seats() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.crew)
+}
+
+// seated returns the task that runs in a seat, or in the last one.
+func (c *crowd) seated(seat int) Task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.crew[min(seat, len(c.crew)-1)]
+	return Task{seq: r.seq, index: r.index, wheel: c.id}
+}
+
+// dismiss ends the run of a task and waits until its worker has left.
+func (c *crowd) dismiss(task Task) {
+	left := c.seats() - 1
+	close(c.end[task])
+	for c.seats() != left {
+		runtime.Gosched()
+	}
+}
+
+// Whoever leaves the crew gives a seat to another worker, and that one must be found
+// all the same.
+func TestLocateFindsATaskThatRunsWhileOthersEnd(t *testing.T) {
+	c := newCrowd(t)
+	const runs = 3 * batch
+	c.run(t, runs, 0)
+	pauses := 0
+	for _, seat := range []int{0, 1, batch - 1, batch, batch + 1, 2 * batch, runs} {
+		sought := c.seated(seat)
+		c.pause = func() {
+			pauses++
+			for _, seat := range []int{0, batch, runs} {
+				if task := c.seated(seat); task != sought {
+					c.dismiss(task)
+				}
+			}
+		}
+		_, ok := c.Locate(sought)
+		require.True(t, ok, "the task in seat %d", seat)
+	}
+	require.Positive(t, pauses)
+
+	sought := c.seated(0)
+	c.pause = func() { // fewer stay than there were to be looked at
+		for c.seats() > 3 {
+			c.dismiss(c.seated(runs))
+		}
+	}
+	_, ok := c.Locate(sought)
+	require.True(t, ok)
+	c.pause = nil
+	for c.seats() > 0 {
+		c.dismiss(c.seated(0))
+	}
+}
+
+// A run may end while Locate looks for it, and the task wait for its next one.
+func TestLocateFindsATaskWhoseRunEndsMeanwhile(t *testing.T) {
+	end := make(chan struct{})
+	for name, prepare := range map[string]func(*crowd) (locate func() (Place, bool), again func() error){
+		"recurring": func(c *crowd) (func() (Place, bool), func() error) {
+			task, err := c.AddEvery(c.tick, func() { c.began <- struct{}{}; <-end })
+			require.NoError(t, err)
+			return func() (Place, bool) { return c.Locate(task) }, func() error { return nil }
+		},
+		"of a key": func(c *crowd) (func() (Place, bool), func() error) {
+			k := NewKeyed(c.Wheel, func(int) { c.began <- struct{}{}; <-end })
+			require.NoError(t, k.Add(1, c.tick))
+			return func() (Place, bool) { return k.Locate(1) }, func() error { return k.Add(1, c.tick) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			end = make(chan struct{})
+			c := newCrowd(t)
+			locate, again := prepare(c) // it is the first to run, and so the last to be looked at
+			c.run(t, 2*batch, 1)
+			left := c.seats() - 1
+			pauses := 0
+			c.pause = func() {
+				if pauses++; pauses == 1 {
+					require.NoError(t, again())
+					close(end)
+					for c.seats() != left {
+						runtime.Gosched()
+					}
+				}
+			}
+			p, ok := locate()
+			require.True(t, ok)
+			require.True(t, p.Since.IsZero(), "it waits")
+			require.Equal(t, c.start.Add(2*c.tick), p.Deadline)
+			require.Positive(t, pauses)
+			c.pause = nil
+			c.Stop()
+			for c.seats() > 0 {
+				c.dismiss(c.seated(0))
+			}
+		})
+	}
 }
 
 // What a viewer costs: Add and Cancel before anyone has looked, and after.
