@@ -195,7 +195,18 @@ func (r *worker) end() {
 	if !r.busy {
 		return // it ended because nothing was due
 	}
+	// Each of these comes to pass whatever those below do: OnPanic may end the
+	// goroutine, and the schedule of the task may panic like its callback.
 	defer r.replace()
+	defer r.report()
+	defer r.reschedule()
+	if value := recover(); value != nil {
+		r.panicked(value, debug.Stack())
+	}
+}
+
+// report is deferred, as recover asks for.
+func (r *worker) report() {
 	if value := recover(); value != nil {
 		r.panicked(value, debug.Stack())
 	}
@@ -203,7 +214,6 @@ func (r *worker) end() {
 
 func (r *worker) replace() {
 	w := r.w
-	r.reschedule()
 	now := w.elapsed()
 	w.mu.Lock()
 	defer w.mu.Unlock()

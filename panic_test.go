@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"runtime"
 	"testing"
 	"time"
 
@@ -82,6 +83,52 @@ func TestPanicInOnPanicIsLoggedWithTheFirst(t *testing.T) {
 	require.Len(t, records, 2)
 	require.Equal(t, "worse", records[0]["panic"])
 	require.Equal(t, "boom", records[1]["panic"])
+}
+
+// A broken object may panic both as a callback and as a schedule; the program goes on.
+func TestAScheduleThatPanicsAfterItsCallbackWasLostEndsItsTask(t *testing.T) {
+	for name, c := range map[string]struct {
+		fn       func()
+		onPanic  func()
+		reported []any
+	}{
+		"panic":                     {explode, func() {}, []any{"boom", "no idea"}},
+		"Goexit":                    {runtime.Goexit, func() {}, []any{"no idea"}},
+		"panic, and OnPanic Goexit": {explode, runtime.Goexit, []any{"boom", "no idea"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			still := new(stillClock)
+			var values []any
+			w, err := New(Options{Clock: ClockOf(still), Concurrency: 1, OnPanic: func(v any, _ []byte) {
+				values = append(values, v)
+				c.onPanic()
+			}})
+			require.NoError(t, err)
+			_, err = w.AddSchedule(&brokenPlan{}, c.fn)
+			require.NoError(t, err)
+			ran := false
+			_, err = w.Add(time.Hour, func() { ran = true })
+			require.NoError(t, err)
+			still.nanos.Add(int64(time.Hour))
+			w.Sync()
+			require.True(t, ran)
+			require.Equal(t, c.reported, values)
+			require.Zero(t, w.Len())
+			require.Zero(t, w.Stats().Running)
+			require.EqualValues(t, len(c.reported), w.Stats().Panicked)
+		})
+	}
+}
+
+// A brokenPlan names one time, and then panics.
+type brokenPlan struct{ named bool }
+
+func (p *brokenPlan) Next(from time.Time) time.Time {
+	if p.named {
+		panic("no idea")
+	}
+	p.named = true
+	return from.Add(time.Hour)
 }
 
 func TestTaskHasAName(t *testing.T) {
