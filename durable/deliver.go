@@ -81,8 +81,29 @@ func (s *Scheduler) deliver(ctx context.Context, h Handler, d *delivery, arg Del
 		s.conclude(d, s.verdict(ctx, d, err))
 		d.lost(nil)
 	}()
-	err = h(ctx, arg)
+	err = answer(ctx, h(ctx, arg))
 }
+
+// A failure is what the scheduler needs of the error that a handler answers. Its
+// methods are called where the handler is: they may panic, too.
+type failure struct {
+	text  string
+	ended error // ctx.Err(), if it is what the error says
+}
+
+func answer(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	f := failure{text: err.Error()}
+	if ended := ctx.Err(); ended != nil && errors.Is(err, ended) {
+		f.ended = ended
+	}
+	return f
+}
+
+func (f failure) Error() string { return f.text }
+func (f failure) Unwrap() error { return f.ended }
 
 var errGoexit = errors.New("the handler ended its goroutine")
 

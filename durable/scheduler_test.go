@@ -392,23 +392,30 @@ func TestPanicAndGoexitAreFailedAttempts(t *testing.T) {
 			runtime.Goexit()
 		case 3:
 			return errors.New(strings.Repeat("x", 2*durable.MaxError))
+		case 4:
+			var none *orderError
+			return none // not nil, and its text panics
 		}
 		return nil
 	})
 	b.run()
 	b.add("o-1", 0)
 	b.advance(time.Minute)
-	if len(runs) != 4 || runs[1].LastError != "panic: no such order" ||
+	if len(runs) != 5 || !strings.HasPrefix(runs[4].LastError, "panic: runtime error") || runs[1].LastError != "panic: no such order" ||
 		runs[2].LastError != "the handler ended its goroutine" || len(runs[3].LastError) != durable.MaxError {
 		t.Fatalf("%+v", runs)
 	}
-	if st := b.s.Stats(); st.Panicked != 1 || st.Retried != 3 || st.Succeeded != 1 || st.Running != 0 {
+	if st := b.s.Stats(); st.Panicked != 2 || st.Retried != 4 || st.Succeeded != 1 || st.Running != 0 {
 		t.Fatalf("%+v", st)
 	}
 	if !strings.Contains(log.String(), "no such order") || !strings.Contains(log.String(), "scheduler_test.go") {
 		t.Fatalf("the log does not say where: %s", log.String())
 	}
 }
+
+type orderError struct{ text string }
+
+func (e *orderError) Error() string { return e.text }
 
 func TestUnknownTopicIsKeptAndCounted(t *testing.T) {
 	b := newBench(t, durable.Options{MaxAttempts: 1})
