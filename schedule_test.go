@@ -1,6 +1,7 @@
 package timingwheel
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -13,6 +14,27 @@ type plan struct{ asked []time.Time }
 func (p *plan) Next(from time.Time) time.Time {
 	p.asked = append(p.asked, from)
 	return from.Add(time.Hour)
+}
+
+// A reading that another goroutine's has overtaken is moved forward, and keeps what it
+// says besides its instant: where the wall clock was set since New, what it shows now.
+// A zone that was set stands for that here, since no test can set the wall clock.
+func TestAReadingThatWasOvertakenIsMovedForward(t *testing.T) {
+	still := new(stillClock)
+	w, err := New(Options{Clock: ClockOf(still)})
+	require.NoError(t, err)
+	zone := time.FixedZone("set since", 3600)
+	for _, behind := range []time.Duration{0, 1, time.Hour, math.MaxInt64 - time.Hour} {
+		reading := w.start.Add(time.Hour - behind).In(zone)
+		w.latest = time.Hour
+		require.Equal(t, w.start.Add(time.Hour).In(zone), w.clamp(reading), "by %d ns", behind)
+	}
+	w.latest = math.MaxInt64 // nothing is left to move by
+	require.True(t, w.clamp(w.start.Add(-time.Hour)).Equal(w.start.Add(math.MaxInt64)))
+	ahead := w.start.Add(2 * time.Hour).In(zone)
+	w.latest = time.Hour
+	require.Equal(t, ahead, w.clamp(ahead))
+	require.Equal(t, 2*time.Hour, w.latest)
 }
 
 // Where the wall clock is set back, the monotonic one goes on, and a time that a

@@ -354,12 +354,15 @@ func (w *Wheel) observe(elapsed time.Duration) time.Duration {
 	return w.latest
 }
 
-// clamp is observe for a time.
+// clamp is observe for a time. A reading that is behind is moved forward: its wall
+// clock may have been set since the start, which must not come back.
 func (w *Wheel) clamp(t time.Time) time.Time {
-	if elapsed := t.Sub(w.start); w.observe(elapsed) != elapsed {
-		return w.start.Add(w.latest)
+	elapsed := t.Sub(w.start)
+	latest := w.observe(elapsed)
+	if elapsed < latest-math.MaxInt64 {
+		return w.start.Add(latest) // too far behind for a Duration
 	}
-	return t
+	return t.Add(latest - elapsed)
 }
 
 // schedule makes task i, which is in no list, due at d after a reading.
