@@ -9,23 +9,25 @@ import (
 )
 
 // A worker is a goroutine that runs callbacks, one after the other, as long as
-// any is due. It alone writes its fields, busy and due with the wheel's lock held,
-// since others read these two.
+// any is due.
 type worker struct {
-	w    *Wheel
-	seat int // place in Wheel.crew
+	w *Wheel
 
 	hired   uint64 // Wheel.taken when it was hired
 	started bool
-	busy    bool          // from taking a task until its callback has returned
-	due     int64         // the task's due tick,
-	index   uint32        // its index and
-	seq     uint64        // sequence number
-	since   time.Duration // when its run began
-	series  *series       // set if it recurs
+	fn      func()
+	series  *series // set if the task recurs
 
-	fn    func()
-	keyed expiry // to be called instead of fn, if it is a task of Keyed
+	// The wheel's lock guards the rest, which others read; seat, older and newer they
+	// write, too.
+	seat         int           // place in Wheel.crew
+	older, newer *worker       // neighbours among those that run a callback
+	busy         bool          // from taking a task until its callback has returned
+	due          int64         // the task's due tick,
+	index        uint32        // its index and
+	seq          uint64        // sequence number
+	since        time.Duration // when its run began
+	keyed        expiry        // to be called instead of fn, if it is a task of Keyed
 }
 
 // hire starts a worker if tasks are due and none is on its way to take one. A
@@ -109,6 +111,9 @@ func (r *worker) next() bool {
 	found := !w.stopped && !w.due.empty()
 	if found {
 		w.take(r, now)
+		for _, s := range w.searches {
+			s.see(r)
+		}
 	} else {
 		w.dismiss(r)
 	}
@@ -130,9 +135,9 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 	}
 	w.hire()
 	e := w.tasks.at(i)
-	r.busy, r.due, r.index, r.seq, r.since = true, e.due, i, e.seq(), now
+	r.due, r.index, r.seq, r.since = e.due, i, e.seq(), now
+	w.began(r)
 	r.series, r.fn = nil, e.fn
-	w.count.Running++
 	w.count.LastLateness = now - w.offset(e.due)
 	w.count.MaxLateness = max(w.count.MaxLateness, w.count.LastLateness)
 	w.count.LatenessSum = after(w.count.LatenessSum, w.count.LastLateness)
@@ -149,6 +154,33 @@ func (w *Wheel) take(r *worker, now time.Duration) {
 		r.keyed = h.keys.start(i)
 	}
 	w.tasks.remove(i)
+}
+
+// began and ended keep those that run a callback in the order in which they began.
+func (w *Wheel) began(r *worker) {
+	r.busy, r.older = true, w.newest
+	if r.older != nil {
+		r.older.newer = r
+	} else {
+		w.oldest = r
+	}
+	w.newest = r
+	w.count.Running++
+}
+
+func (w *Wheel) ended(r *worker) {
+	if r.older != nil {
+		r.older.newer = r.newer
+	} else {
+		w.oldest = r.newer
+	}
+	if r.newer != nil {
+		r.newer.older = r.older
+	} else {
+		w.newest = r.older
+	}
+	r.busy, r.older, r.newer = false, nil, nil
+	w.count.Running--
 }
 
 // lookAhead is how many callbacks look touches.
@@ -172,8 +204,8 @@ func (w *Wheel) finish(r *worker, now time.Duration) {
 	if !r.busy {
 		return
 	}
-	r.busy, r.fn, r.keyed = false, nil, nil
-	w.count.Running--
+	r.fn, r.keyed = nil, nil
+	w.ended(r)
 	if r.series == nil {
 		return
 	}

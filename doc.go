@@ -68,11 +68,11 @@
 //
 // Add, Cancel and Reset are O(1) and allocate nothing in steady state. A pending task
 // takes 32 bytes beside its callback, and is one pointer to the garbage collector.
-// Memory is held in blocks of 4 KiB for 127 tasks; blocks that become free are given
-// back, but for one. An idle wheel takes less than 16 KiB. No lock is held for more
-// than 512 tasks, however many move or fall due at once. A task more than a day away
-// is looked at once for each day until then on which another task of its hour slot is
-// due.
+// Memory is held in blocks of 4 KiB for 127 tasks. Blocks that become free are given
+// back, but for one, and for as many as hold room for a sixteenth of the tasks that
+// stay. An idle wheel takes less than 16 KiB. No lock is held for more than 512 tasks,
+// however many move or fall due at once. A task more than a day away is looked at once
+// for each day until then on which another task of its hour slot is due.
 //
 // All of a wheel's methods share one lock, and take as long however many goroutines
 // want it. A program in which many processors add and cancel at the same time, and do

@@ -44,8 +44,9 @@ func NewKeyed[K comparable](w *Wheel, expire func(K)) *Keyed[K] {
 // counts in Stats.Canceled, and the new one as added now.
 //
 // It costs O(1) and allocates nothing in steady state. The error wraps ErrStopped,
-// after which a pending task of the key stays as it was, ErrFull, or ErrNilFunc if
-// NewKeyed was given no function. Callbacks may call it.
+// after which a pending task of the key stays as it was, ErrFull, ErrNilFunc if
+// NewKeyed was given no function, or ErrOptions for a key that no map would find
+// again, such as NaN or a slice in an interface. Callbacks may call it.
 func (k *Keyed[K]) Add(key K, d time.Duration) error {
 	_, err := k.add("Keyed.Add", key, d, true)
 	return err

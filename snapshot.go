@@ -1,6 +1,9 @@
 package timingwheel
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Snapshot is what a wheel can tell of itself at one moment: Stats, and what a
 // picture of it needs besides. See Wheel.Snapshot.
@@ -22,10 +25,10 @@ type Snapshot struct {
 	Slots [][]uint32 // tasks per slot, one list for each of Levels
 }
 
-// Snapshot returns the state of the wheel. It costs as much as there are slots
-// and running callbacks, some microseconds; the first call counts all pending
-// tasks, and from then on Add and Cancel keep their number per slot. No lock is
-// held for more than 512 tasks or callbacks at a time. Callbacks may call it.
+// Snapshot returns the state of the wheel. It costs as much as there are slots,
+// some microseconds; the first call counts all pending tasks, and from then on Add
+// and Cancel keep their number per slot. No lock is held for more than 512 tasks at
+// a time. Callbacks may call it.
 func (w *Wheel) Snapshot() Snapshot {
 	now := w.elapsed()
 	w.mu.Lock()
@@ -33,8 +36,6 @@ func (w *Wheel) Snapshot() Snapshot {
 	for !w.wheels.watch() {
 		w.breathe()
 	}
-	since := w.latest
-	w.running(func(r *worker) bool { since = min(since, r.since); return false })
 	now = w.observe(now)
 	s := Snapshot{
 		Stats:       w.stats(now),
@@ -45,8 +46,8 @@ func (w *Wheel) Snapshot() Snapshot {
 		MaxPending:  w.opts.MaxPending,
 		Stopped:     w.stopped,
 	}
-	if s.Running > 0 {
-		s.LongestRun = max(0, now-since)
+	if w.oldest != nil {
+		s.LongestRun = now - w.oldest.since
 	}
 	if next, ok := w.next(); ok {
 		s.Next = w.instant(next)
@@ -140,18 +141,34 @@ func (w *Wheel) placeOf(e *entry) Place {
 // running returns the place of a running task that match picks. It is called with
 // the lock held, and lets go of it now and then. It goes from the last seat to the
 // first: a worker that is dismissed meanwhile leaves its seat to the last one, which
-// has been seen.
+// has been seen. Runs that begin meanwhile are shown to the search.
 func (w *Wheel) running(match func(*worker) bool) (Place, bool) {
-	for seat := len(w.crew) - 1; seat >= 0; seat-- {
-		if r := w.crew[seat]; r.busy && match(r) {
-			return Place{w.instant(r.due), -1, -1, w.start.Add(r.since)}, true
-		}
+	s := &search{match: match}
+	w.searches = append(w.searches, s)
+	for seat := len(w.crew) - 1; seat >= 0 && s.found == nil; seat-- {
+		s.see(w.crew[seat])
 		if seat%batch == 0 && seat > 0 {
 			w.breathe()
 			seat = min(seat, len(w.crew))
 		}
 	}
-	return Place{}, false
+	w.searches = slices.DeleteFunc(w.searches, func(other *search) bool { return other == s })
+	if s.found == nil {
+		return Place{}, false
+	}
+	return *s.found, true
+}
+
+// A search looks for a running task.
+type search struct {
+	match func(*worker) bool
+	found *Place
+}
+
+func (s *search) see(r *worker) {
+	if r.busy && s.match(r) {
+		s.found = &Place{r.w.instant(r.due), -1, -1, r.w.start.Add(r.since)}
+	}
 }
 
 // breathe lets go of the lock, which the caller holds, for others to take it.

@@ -1,8 +1,10 @@
 package timingwheel
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -301,49 +303,88 @@ func TestLocateFindsATaskThatRunsWhileOthersEnd(t *testing.T) {
 	}
 }
 
-// A run may end while Locate looks for it, and the task wait for its next one.
+// A run may end while Locate looks for it, and the task wait for its next one, or be
+// in it already.
 func TestLocateFindsATaskWhoseRunEndsMeanwhile(t *testing.T) {
-	end := make(chan struct{})
-	for name, prepare := range map[string]func(*crowd) (locate func() (Place, bool), again func() error){
-		"recurring": func(c *crowd) (func() (Place, bool), func() error) {
-			task, err := c.AddEvery(c.tick, func() { c.began <- struct{}{}; <-end })
+	type task struct {
+		locate func() (Place, bool)
+		again  func() error // makes it due for the second time
+		end    chan struct{}
+	}
+	for name, prepare := range map[string]func(*crowd) task{
+		"recurring": func(c *crowd) task {
+			end := make(chan struct{})
+			task1, err := c.AddEvery(c.tick, func() { c.began <- struct{}{}; <-end })
 			require.NoError(t, err)
-			return func() (Place, bool) { return c.Locate(task) }, func() error { return nil }
+			return task{func() (Place, bool) { return c.Locate(task1) }, func() error { return nil }, end}
 		},
-		"of a key": func(c *crowd) (func() (Place, bool), func() error) {
+		"of a key": func(c *crowd) task {
+			end := make(chan struct{})
 			k := NewKeyed(c.Wheel, func(int) { c.began <- struct{}{}; <-end })
 			require.NoError(t, k.Add(1, c.tick))
-			return func() (Place, bool) { return k.Locate(1) }, func() error { return k.Add(1, c.tick) }
+			return task{func() (Place, bool) { return k.Locate(1) }, func() error { return k.Add(1, c.tick) }, end}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			end = make(chan struct{})
-			c := newCrowd(t)
-			locate, again := prepare(c) // it is the first to run, and so the last to be looked at
-			c.run(t, 2*batch, 1)
-			left := c.seats() - 1
-			pauses := 0
-			c.pause = func() {
-				if pauses++; pauses == 1 {
-					require.NoError(t, again())
-					close(end)
+		for _, runs := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, runs again: %v", name, runs), func(t *testing.T) {
+				c := newCrowd(t)
+				sought := prepare(c) // it is the first to run, and so the last to be looked at
+				c.run(t, 2*batch, 1)
+				left := c.seats() - 1
+				pauses := 0
+				c.pause = func() {
+					if pauses++; pauses > 1 {
+						return
+					}
+					require.NoError(t, sought.again())
+					sought.end <- struct{}{}
 					for c.seats() != left {
 						runtime.Gosched()
 					}
+					if runs {
+						c.run(t, 0, 1)
+					}
 				}
-			}
-			p, ok := locate()
-			require.True(t, ok)
-			require.True(t, p.Since.IsZero(), "it waits")
-			require.Equal(t, c.start.Add(2*c.tick), p.Deadline)
-			require.Positive(t, pauses)
-			c.pause = nil
-			c.Stop()
-			for c.seats() > 0 {
-				c.dismiss(c.seated(0))
-			}
-		})
+				p, ok := sought.locate()
+				require.True(t, ok)
+				require.Equal(t, runs, !p.Since.IsZero())
+				require.Equal(t, c.start.Add(2*c.tick), p.Deadline)
+				require.Positive(t, pauses)
+				require.Empty(t, c.searches)
+				c.pause = nil
+				c.Stop()
+				if runs {
+					sought.end <- struct{}{}
+				}
+				for _, end := range c.end {
+					close(end)
+				}
+				require.NoError(t, c.Shutdown(t.Context()))
+			})
+		}
 	}
+}
+
+// The longest run is that of the callback that began first and has not returned.
+func TestSnapshotKnowsTheLongestRun(t *testing.T) {
+	c := newCrowd(t)
+	var order []Task
+	for range 5 {
+		c.run(t, 1, 0)
+		order = append(order, c.seated(batch))
+	}
+	for _, n := range []int{2, 0, 4, 1, 3} { // from within, the first, the last, ...
+		c.dismiss(order[n])
+		order[n] = Task{}
+		first := slices.IndexFunc(order, func(t Task) bool { return t != Task{} })
+		if first < 0 {
+			require.Zero(t, c.Snapshot().LongestRun)
+			break
+		}
+		require.Equal(t, time.Duration(4-first)*c.tick, c.Snapshot().LongestRun, "of %v", order)
+	}
+	require.Nil(t, c.oldest)
+	require.Nil(t, c.newest)
 }
 
 // What a viewer costs: Add and Cancel before anyone has looked, and after.

@@ -32,6 +32,9 @@ type Wheel struct {
 	kicked bool        // a goroutine is on its way to catch up
 
 	crew     []*worker     // worker goroutines
+	oldest   *worker       // those that run a callback, in the order in which
+	newest   *worker       // they began; nil: none
+	searches []*search     // see running
 	starting bool          // one of them has not come to take its first task yet
 	taken    atomic.Uint64 // for it, while it has not: count.Fired
 	waiters  []waiter
@@ -160,6 +163,10 @@ func (w *Wheel) Reset(t Task, d time.Duration) bool {
 // run. It returns false for a task that has no such instant: one that is stale,
 // or belongs to another wheel, or is of AddSchedule and running. Callbacks may
 // call it.
+//
+// On the system clock an instant counts from that of New by the monotonic clock, and
+// does not know by how much the wall clock was set since. To keep one beyond the end
+// of the process, save time.Now().Round(0).Add(time.Until(deadline)).
 func (w *Wheel) Deadline(t Task) (time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
