@@ -32,9 +32,6 @@ type Wheel struct {
 	kicked bool        // a goroutine is on its way to catch up
 
 	crew     []*worker     // worker goroutines
-	oldest   *worker       // those that run a callback, in the order in which
-	newest   *worker       // they began; nil: none
-	searches []*search     // see running
 	starting bool          // one of them has not come to take its first task yet
 	taken    atomic.Uint64 // for it, while it has not: count.Fired
 	waiters  []waiter
@@ -42,6 +39,10 @@ type Wheel struct {
 
 	count Stats // the counters of it, and Running
 	late  histogram
+
+	oldest   *worker   // those that run a callback, in the order in which
+	newest   *worker   // they began; nil: none
+	searches []*search // see running
 }
 
 const (
