@@ -368,20 +368,31 @@ func TestLocateFindsATaskWhoseRunEndsMeanwhile(t *testing.T) {
 // The longest run is that of the callback that began first and has not returned.
 func TestSnapshotKnowsTheLongestRun(t *testing.T) {
 	c := newCrowd(t)
-	var order []Task
-	for range 5 {
+	var order []Task // in which they began; the zero Task has returned
+	begin := func() {
 		c.run(t, 1, 0)
 		order = append(order, c.seated(batch))
 	}
-	for _, n := range []int{2, 0, 4, 1, 3} { // from within, the first, the last, ...
+	check := func() {
+		t.Helper()
+		longest := time.Duration(0)
+		if first := slices.IndexFunc(order, func(t Task) bool { return t != Task{} }); first >= 0 {
+			longest = time.Duration(len(order)-1-first) * c.tick
+		}
+		require.Equal(t, longest, c.Snapshot().LongestRun, "of %v", order)
+	}
+	for range 5 {
+		begin()
+		check()
+	}
+	for _, n := range []int{4, 2, 0, 7, 1, 3, 5, 6, 9, 8} { // the last, from within, the first, ...
 		c.dismiss(order[n])
 		order[n] = Task{}
-		first := slices.IndexFunc(order, func(t Task) bool { return t != Task{} })
-		if first < 0 {
-			require.Zero(t, c.Snapshot().LongestRun)
-			break
+		check()
+		if len(order) < 10 {
+			begin()
+			check()
 		}
-		require.Equal(t, time.Duration(4-first)*c.tick, c.Snapshot().LongestRun, "of %v", order)
 	}
 	require.Nil(t, c.oldest)
 	require.Nil(t, c.newest)
