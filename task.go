@@ -345,25 +345,27 @@ func (t *table) giveBack(n uint32) {
 	t.holes = append(t.holes, n)
 }
 
+// lower moves an empty chunk, to which no index points, to a hole before it, and
+// reports whether it did.
+func (t *table) lower(from int) bool {
+	c := t.chunks[from]
+	if c.used > 0 {
+		return false
+	}
+	n, ok := t.holeBelow(from)
+	if ok {
+		t.chunks[n], t.chunks[from] = c, nil
+		t.open[c.group] = n + 1
+	}
+	return ok
+}
+
 // trim cuts the directory behind its last chunk, and gives its memory back when it
-// has become much smaller. An empty chunk at the end, to which no index points, moves
-// to a hole before it.
+// has become much smaller.
 func (t *table) trim() {
 	last := len(t.chunks)
-	for ; last > 0; last-- {
-		c := t.chunks[last-1]
-		if c == nil {
-			continue
-		}
-		n, ok := uint32(0), c.used == 0
-		if ok {
-			n, ok = t.holeBelow(last - 1)
-		}
-		if !ok {
-			break
-		}
-		t.chunks[n], t.chunks[last-1] = c, nil
-		t.open[c.group] = n + 1
+	for last > 0 && (t.chunks[last-1] == nil || t.lower(last-1)) {
+		last--
 	}
 	t.chunks = t.chunks[:last]
 	if c := cap(t.chunks); c <= 64 || last > c/4 {
