@@ -30,6 +30,9 @@ type worker struct {
 	keyed        expiry        // to be called instead of fn, if it is a task of Keyed
 }
 
+// task returns the task that it runs.
+func (r *worker) task() Task { return Task{seq: r.seq, index: r.index, wheel: r.w.id} }
+
 // hire starts a worker if tasks are due and none is on its way to take one. A
 // worker that leaves others behind in the queue hires the next one before it runs
 // its own, so a callback that blocks holds up nobody.
@@ -56,8 +59,15 @@ func (w *Wheel) dismiss(r *worker) {
 	}
 }
 
+// work defers once per worker rather than once per callback: after a panic or
+// runtime.Goexit in a callback this worker is lost, and another takes its place.
+// Each of the deferred comes to pass whatever those below it do: OnPanic may end the
+// goroutine, and the schedule of the task may panic like its callback.
 func (r *worker) work() {
-	defer r.end()
+	defer r.replace()
+	defer r.report()
+	defer r.reschedule()
+	defer r.report()
 	r.standBy()
 	for r.next() {
 		if r.keyed != nil {
@@ -221,23 +231,7 @@ func (w *Wheel) finish(r *worker, now time.Duration) {
 	w.enter(r.index, now, max(w.ceil(r.series.next), w.floor(now)))
 }
 
-// end is deferred once per worker rather than once per callback: after a panic
-// or runtime.Goexit in a callback this worker is lost, and another takes its place.
-func (r *worker) end() {
-	if !r.busy {
-		return // it ended because nothing was due
-	}
-	// Each of these comes to pass whatever those below do: OnPanic may end the
-	// goroutine, and the schedule of the task may panic like its callback.
-	defer r.replace()
-	defer r.report()
-	defer r.reschedule()
-	if value := recover(); value != nil {
-		r.panicked(value, debug.Stack())
-	}
-}
-
-// report is deferred, as recover asks for.
+// report reports a panic, if there is one. It must be deferred itself for recover.
 func (r *worker) report() {
 	if value := recover(); value != nil {
 		r.panicked(value, debug.Stack())
@@ -245,6 +239,9 @@ func (r *worker) report() {
 }
 
 func (r *worker) replace() {
+	if !r.busy {
+		return // it ended because nothing was due
+	}
 	w := r.w
 	now := w.elapsed()
 	w.mu.Lock()
@@ -277,8 +274,7 @@ func (r *worker) panicked(value any, stack []byte) {
 
 // logPanic is how a panic is reported by default.
 func (r *worker) logPanic(value any, stack []byte) {
-	task := Task{seq: r.seq, index: r.index, wheel: r.w.id}
-	attrs := []any{"panic", value, "task", task.String(), "deadline", r.w.instant(r.due), "stack", string(stack)}
+	attrs := []any{"panic", value, "task", r.task().String(), "deadline", r.w.instant(r.due), "stack", string(stack)}
 	if r.keyed != nil {
 		attrs = append(attrs, "key", r.keyed.name())
 	}

@@ -104,7 +104,7 @@ func (s *series) move(next time.Duration) { s.next, s.last = next, time.Time{} }
 // It is called without the lock.
 func (r *worker) reschedule() {
 	s := r.series
-	if s == nil || s.plan == nil || s.over || !r.w.holds(r) {
+	if !r.busy || s == nil || s.plan == nil || s.over || !r.w.holds(r) {
 		return
 	}
 	s.over = true // if Next panics, it is not asked again

@@ -87,7 +87,7 @@ func (w *Wheel) Locate(t Task) (Place, bool) {
 		}
 		return nil
 	}
-	return w.whereabouts(waiting, func(r *worker) bool { return r.index == t.index && r.seq == t.seq })
+	return w.whereabouts(waiting, func(r *worker) bool { return r.task() == t })
 }
 
 // Locate returns where the task of a key is, and false if none is pending or

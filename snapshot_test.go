@@ -256,8 +256,7 @@ func (c *crowd) seats() int {
 func (c *crowd) seated(seat int) Task {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.crew[min(seat, len(c.crew)-1)]
-	return Task{seq: r.seq, index: r.index, wheel: c.id}
+	return c.crew[min(seat, len(c.crew)-1)].task()
 }
 
 // dismiss ends the run of a task and waits until its worker has left.
@@ -316,9 +315,9 @@ func TestLocateFindsATaskWhoseRunEndsMeanwhile(t *testing.T) {
 	for name, prepare := range map[string]func(*crowd) task{
 		"recurring": func(c *crowd) task {
 			end := make(chan struct{})
-			task1, err := c.AddEvery(c.tick, func() { c.began <- struct{}{}; <-end })
+			recurring, err := c.AddEvery(c.tick, func() { c.began <- struct{}{}; <-end })
 			require.NoError(t, err)
-			return task{func() (Place, bool) { return c.Locate(task1) }, func() error { return nil }, end}
+			return task{func() (Place, bool) { return c.Locate(recurring) }, func() error { return nil }, end}
 		},
 		"of a key": func(c *crowd) task {
 			end := make(chan struct{})

@@ -120,7 +120,7 @@ var mutants = []mutant{
 	{file: "dispatch.go", old: "if passed == 0 || time.Duration(more-taken)*shortRun <= passed {", new: "if passed < 0 && time.Duration(more-taken)*shortRun <= passed {"},
 	{file: "dispatch.go", old: "if taken == r.hired {", new: "if false {", same: "it saves a look of 2 µs, which finds that nothing was taken"},
 	{file: "keyed.go", old: "case pending && !w.stopped && !replace:", new: "case pending && !replace:"},
-	{file: "dispatch.go", old: "defer r.report()\n", new: ""},
+	{file: "dispatch.go", old: "defer r.report()\n\tdefer r.reschedule()", new: "defer r.reschedule()"},
 	{file: "dispatch.go", old: "s.see(r)\n", new: "_ = s\n"},
 	{file: "dispatch.go", old: "w.oldest = r.newer", new: "w.oldest = nil"},
 	{file: "dispatch.go", old: "w.newest = r.older", new: "w.newest = nil"},
